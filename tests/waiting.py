@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
@@ -12,8 +12,17 @@ FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.1
 
 
+@overload
 async def until(
-    condition: Callable[[], Awaitable[T | None] | T | None], *, deadline_s: float = 10.0, what: str
+    condition: Callable[[], Awaitable[T | None]], *, deadline_s: float = ..., what: str
+) -> T: ...
+@overload
+async def until(condition: Callable[[], T | None], *, deadline_s: float = ..., what: str) -> T: ...
+async def until(
+    condition: Callable[[], Awaitable[T | None]] | Callable[[], T | None],
+    *,
+    deadline_s: float = 10.0,
+    what: str,
 ) -> T:
     """Awaits the first truthy answer of the condition and returns it.
 
@@ -23,7 +32,7 @@ async def until(
     pause_s = FIRST_PAUSE_S
     while True:
         answer = condition()
-        seen = await answer if inspect.isawaitable(answer) else answer
+        seen: T | None = await answer if inspect.isawaitable(answer) else answer
         if seen:
             return seen
         if time.monotonic() >= give_up_at:
