@@ -1,0 +1,85 @@
+# Needs python3 >= 3.11, with its venv module, and make. Everything else comes from the locks.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLER := $(VENV)/.installer
+RUNTIME := $(VENV)/.runtime
+DEVELOPMENT := $(VENV)/.development
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run demo test lint format stubs image lock upgrade guarantees mutations docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+run: $(RUNTIME) ## the whole suite on this machine, embedded database included; data in .fencepost/
+	@$(BIN)/python -m services
+
+demo: $(RUNTIME) ## one real webhook becomes one review, on free ports with throw-away data
+	@$(BIN)/python -m examples.demo
+
+test: $(DEVELOPMENT) ## every test that needs no container engine and no browser
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(DEVELOPMENT) ## style, types, import contracts, proto lint and breaking, fresh stubs and locks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-timings
+	$(BIN)/python -m tools.protolint
+	$(BIN)/python -m tools.stubs --check
+	$(BIN)/python -m tools.locks --check
+
+format: $(DEVELOPMENT) ## mends what can be mended by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+stubs: $(DEVELOPMENT) ## generates the Python stubs from protos/ into sdk/
+	@$(BIN)/python -m tools.stubs
+
+image: $(DEVELOPMENT) ## takes the contracts as they are for the released ones (protos/image.binpb)
+	@$(BIN)/python -m tools.protolint --release
+
+lock: $(DEVELOPMENT) ## resolves the locks anew, keeping every pin that still fits
+	@$(BIN)/python -m tools.locks
+
+upgrade: $(DEVELOPMENT) ## resolves the locks anew to the newest releases
+	@$(BIN)/python -m tools.locks --upgrade
+
+guarantees: $(DEVELOPMENT) ## each rule, its tests and their last result; runs what is missing or stale
+	@$(BIN)/python -m tools.guarantees
+
+mutations: $(DEVELOPMENT) ## takes each recorded guard out and expects its tests to fail
+	@$(BIN)/python -m tools.mutations
+
+docs: $(DEVELOPMENT) ## writes the generated pages under docs/
+	@$(BIN)/python -m tools.docs
+
+clean: ## removes the environment and the caches, never data
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The installer alone is fetched by pip (slow); it then makes the rest (fast). An older environment
+# is brought up to date in place.
+$(INSTALLER): requirements-install.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11: make PYTHON=python3.11 …" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@if test -x $(BIN)/uv; then $(INSTALL) --require-hashes -r $<; \
+	  else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<; fi
+	@touch $@
+
+$(RUNTIME): requirements.lock pyproject.toml $(INSTALLER)
+	@echo "installing from requirements.lock"
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A superset of the run-time lock, with the same pins; what no lock names any more is removed.
+$(DEVELOPMENT): requirements-dev.lock pyproject.toml $(INSTALLER)
+	@echo "installing from requirements-dev.lock"
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $(RUNTIME) $@
