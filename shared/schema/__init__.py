@@ -1,0 +1,1 @@
+"""The one schema all services share: tables, states, grants and migrations."""

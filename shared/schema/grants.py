@@ -1,0 +1,209 @@
+"""What each service's role may do, per table and column, in one place (X2).
+
+Cross-service writes are the closed list below, each with the operation it belongs to. UPDATE on
+`lock_only`, which a CHECK holds constant, lets a role lock a row and change nothing in it. No role
+may UPDATE or DELETE the audit trail.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Service = Literal["ingress", "dispatcher", "publisher", "watchdog"]
+Verb = Literal["SELECT", "INSERT", "UPDATE", "DELETE"]
+
+SERVICES: tuple[Service, ...] = ("ingress", "dispatcher", "publisher", "watchdog")
+
+
+def role_of(service: Service) -> str:
+    """Name of the service's database role."""
+    return f"fencepost_{service}"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One verb on one table; UPDATE always names its columns."""
+
+    service: Service
+    table: str
+    verb: Verb
+    columns: tuple[str, ...] = ()
+
+
+def _read(service: Service, *tables: str) -> tuple[Grant, ...]:
+    return tuple(Grant(service, table, "SELECT") for table in tables)
+
+
+def _read_insert(service: Service, *tables: str) -> tuple[Grant, ...]:
+    return tuple(
+        Grant(service, table, verb) for table in tables for verb in ("SELECT", "INSERT")
+    )
+
+
+_HEAD_COLUMNS = (
+    "repo_name",
+    "url",
+    "base_ref",
+    "head_sha",
+    "generation",
+    "superseded_through",
+    "abandoned_through",
+    "state",
+    "forge_updated_at",
+    "updated_at",
+)
+_LEASE_COLUMNS = (
+    "generation",
+    "state",
+    "epoch",
+    "holder",
+    "session_id",
+    "intent_id",
+    "queue",
+    "priority",
+    "attempts",
+    "grant_id",
+    "lease_ms",
+    "granted_at",
+    "renewed_at",
+    "claimable_at",
+    "settled_at",
+)
+_RUN_COLUMNS = (
+    "intent_id",
+    "epoch",
+    "version",
+    "flush_id",
+    "state",
+    "state_schema_version",
+    "state_codec",
+    "event_cursor",
+    "phase",
+    "analysis_status",
+    "final",
+    "flushed_at",
+)
+
+_EVERY_SERVICE = tuple(
+    grant
+    for service in SERVICES
+    for grant in _read(service, "api_keys", "schema_revision", "incarnations")
+)
+
+_INGRESS = (
+    *_read_insert("ingress", "delivery_markers", "deliveries", "change_request_heads"),
+    Grant("ingress", "delivery_markers", "DELETE"),
+    *_read_insert("ingress", "change_requests"),
+    Grant("ingress", "change_requests", "UPDATE", _HEAD_COLUMNS),
+)
+
+_DISPATCHER = (
+    *_read("dispatcher", "deliveries"),
+    *_read_insert(
+        "dispatcher",
+        "intents",
+        "ready",
+        "waiting",
+        "leases",
+        "dispatches",
+        "sessions",
+        "runs",
+        "flushes",
+        "run_spans",
+        "request_ids",
+    ),
+    Grant(
+        "dispatcher",
+        "intents",
+        "UPDATE",
+        ("status", "attempts", "settled_at", "settled_by", "reason", "result"),
+    ),
+    Grant("dispatcher", "ready", "UPDATE", ("attempts",)),
+    Grant("dispatcher", "ready", "DELETE"),
+    Grant("dispatcher", "waiting", "UPDATE", ("due_at", "waits_on", "reason")),
+    Grant("dispatcher", "waiting", "DELETE"),
+    Grant("dispatcher", "leases", "UPDATE", _LEASE_COLUMNS),
+    Grant("dispatcher", "runs", "UPDATE", _RUN_COLUMNS),
+    Grant("dispatcher", "run_spans", "UPDATE", ("exported_at",)),
+    Grant(
+        "dispatcher",
+        "sessions",
+        "UPDATE",
+        ("queues", "version", "labels", "replica", "state", "draining", "heard_at", "ended_at"),
+    ),
+)
+
+_PUBLISHER = (
+    *_read("publisher", "intents", "runs"),
+    *_read_insert(
+        "publisher", "publications", "publication_attempts", "holds", "audit_entries", "request_ids"
+    ),
+    Grant(
+        "publisher",
+        "publication_attempts",
+        "UPDATE",
+        ("status", "settled_at", "remote_id", "remote_url", "result", "detail"),
+    ),
+    Grant("publisher", "holds", "UPDATE", ("released_by", "released_at")),
+)
+
+_WATCHDOG = (
+    *_read(
+        "watchdog",
+        "delivery_markers",
+        "deliveries",
+        "change_requests",
+        "change_request_heads",
+        "intents",
+        "ready",
+        "waiting",
+        "leases",
+        "dispatches",
+        "sessions",
+        "runs",
+        "flushes",
+        "run_spans",
+        "publications",
+        "publication_attempts",
+        "holds",
+    ),
+    Grant("watchdog", "api_keys", "INSERT"),
+    Grant("watchdog", "api_keys", "UPDATE", ("ends_at",)),
+    *_read_insert("watchdog", "audit_entries", "request_ids"),
+)
+
+CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
+    "ingress submits a delivery: the intent is made in the intake transaction (I2)": (
+        *_read_insert("ingress", "intents", "ready"),
+    ),
+    "dispatcher enqueues an intent for a change request nobody has told of yet": (
+        *_read_insert("dispatcher", "change_requests", "change_request_heads"),
+    ),
+    "dispatcher locks the change request when it grants (I9)": (
+        Grant("dispatcher", "change_requests", "UPDATE", ("lock_only",)),
+    ),
+    "publisher locks the change request and the lease when it claims (L3, P2b)": (
+        *_read("publisher", "change_requests", "leases"),
+        Grant("publisher", "change_requests", "UPDATE", ("lock_only",)),
+        Grant("publisher", "leases", "UPDATE", ("lock_only",)),
+    ),
+}
+"""Writes and locks on another service's tables: the whole list, by operation."""
+
+GRANTS: tuple[Grant, ...] = tuple(
+    dict.fromkeys(
+        (
+            *_EVERY_SERVICE,
+            *_INGRESS,
+            *_DISPATCHER,
+            *_PUBLISHER,
+            *_WATCHDOG,
+            *(grant for grants in CROSS_SERVICE_WRITES.values() for grant in grants),
+        )
+    )
+)
+
+SEQUENCE_USAGE: tuple[tuple[Service, str], ...] = (
+    ("ingress", "ready_number"),
+    ("dispatcher", "ready_number"),
+)
+"""Roles that draw ready numbers."""
