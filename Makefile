@@ -31,7 +31,7 @@ lint: $(DEVELOPMENT) ## style, types, import contracts, proto lint and breaking,
 	$(BIN)/lint-imports --no-timings
 	$(BIN)/python -m tools.protolint
 	$(BIN)/python -m tools.stubs --check
-	$(BIN)/python -m tools.locks --check
+	$(BIN)/python -m tools.locks --check $(if $(CI),--strict)
 
 format: $(DEVELOPMENT) ## mends what can be mended by itself
 	$(BIN)/ruff check --fix .
