@@ -37,7 +37,7 @@ incarnations = Table(
     Column("database_oid", BigInteger, nullable=False),
     instant("observed_at", now=True),
 )
-"""Which copy of the database this is; the newest row is compared with what the server says (P12)."""
+"""Which copy of the database this is: the newest row is compared with the server's word (P12)."""
 
 request_ids = Table(
     "request_ids",
