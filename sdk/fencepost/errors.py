@@ -83,7 +83,7 @@ class KeyUnknown(Refusal):
 
     reason = "KEY_UNKNOWN"
     code = StatusCode.UNAUTHENTICATED
-    sentence = "No valid API key came with the call: send metadata authorization: Bearer fp_…"
+    sentence = "No valid API key came with the call: send metadata authorization: Bearer fp_..."
 
 
 @dataclass(eq=False, kw_only=True)
@@ -112,7 +112,7 @@ class ResourceNotFound(Refusal):
 
     reason = "RESOURCE_NOT_FOUND"
     code = StatusCode.NOT_FOUND
-    sentence = "There is no {kind} {name!r}: check its name and the tenant of your key."
+    sentence = "There is no {kind} {name!a}: check its name and the tenant of your key."
 
     kind: str
     name: str
@@ -125,7 +125,7 @@ class DeliveryConflict(Refusal):
     reason = "DELIVERY_CONFLICT"
     code = StatusCode.ALREADY_EXISTS
     sentence = (
-        "Delivery {delivery_id!r} of endpoint {endpoint!r} is stored with another body: "
+        "Delivery {delivery_id!a} of endpoint {endpoint!a} is stored with another body: "
         "nothing was taken in; send a new body under a new id."
     )
 
@@ -139,7 +139,7 @@ class OutcomeConflict(Refusal):
 
     reason = "OUTCOME_CONFLICT"
     code = StatusCode.ALREADY_EXISTS
-    sentence = "Intent {intent_id} was settled as {stored!r} under this dispatch: that one stands."
+    sentence = "Intent {intent_id} was settled as {stored!a} under this dispatch: that one stands."
 
     intent_id: int
     stored: str
@@ -151,7 +151,7 @@ class RequestIdReused(Refusal):
 
     reason = "REQUEST_ID_REUSED"
     code = StatusCode.ALREADY_EXISTS
-    sentence = "Request id {request_id!r} was used before: choose a new one for a new request."
+    sentence = "Request id {request_id!a} was used before: choose a new one for a new request."
 
     request_id: str
 
