@@ -97,7 +97,14 @@ _INGRESS = (
 )
 
 _DISPATCHER = (
-    *_read("dispatcher", "deliveries"),
+    *_read(
+        "dispatcher",
+        "deliveries",
+        "change_requests",
+        "change_request_heads",
+        "publications",
+        "publication_attempts",
+    ),
     *_read_insert(
         "dispatcher",
         "intents",
@@ -174,9 +181,6 @@ _WATCHDOG = (
 CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
     "ingress submits a delivery: the intent is made in the intake transaction (I2)": (
         *_read_insert("ingress", "intents", "ready"),
-    ),
-    "dispatcher enqueues an intent for a change request nobody has told of yet": (
-        *_read_insert("dispatcher", "change_requests", "change_request_heads"),
     ),
     "dispatcher locks the change request when it grants (I9)": (
         Grant("dispatcher", "change_requests", "UPDATE", ("lock_only",)),

@@ -91,6 +91,15 @@ class AttemptStatus(StrEnum):
     ABSENT = "absent"
 
 
+class Disposition(StrEnum):
+    """Kind of a failure, as the worker said (Q5)."""
+
+    TRANSIENT = "transient"
+    DETERMINISTIC = "deterministic"
+    PERMANENT = "permanent"
+    BLOCKED = "blocked"
+
+
 @dataclass(frozen=True)
 class Edge:
     """One legal transition and the operation that takes it; no source means an insert."""
@@ -119,7 +128,7 @@ LEASE_EDGES: tuple[Edge, ...] = (
     Edge(LeaseState.SUCCEEDED, LeaseState.RUNNING, "grant of a newer generation"),
     Edge(LeaseState.SUPERSEDED, LeaseState.RUNNING, "grant of a newer generation"),
     Edge(LeaseState.ABANDONED, LeaseState.RUNNING, "grant of a newer generation"),
-    Edge(LeaseState.DEAD, LeaseState.RUNNING, "grant of a newer generation"),
+    Edge(LeaseState.DEAD, LeaseState.RUNNING, "grant to another intent"),
     Edge(LeaseState.DEAD, LeaseState.FREE, "redrive"),
     Edge(LeaseState.RUNNING, LeaseState.SUCCEEDED, "complete"),
     Edge(LeaseState.RUNNING, LeaseState.FREE, "fail with a retry, release, expire"),

@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from shared.schema.states import (
     INTENTS_THAT_OCCUPY,
     DispatchOutcome,
+    Disposition,
     IntentStatus,
     LeaseState,
     SessionState,
@@ -184,9 +185,12 @@ dispatches = Table(
     instant("ended_at", now=True),
     Column("outcome", Text, nullable=False),
     Column("outcome_sha256", LargeBinary, nullable=False),
+    Column("disposition", Text),
     Column("reason", Text, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("tenant", "key", "action", "epoch"),
     one_of("outcome", DispatchOutcome),
+    one_of("disposition", Disposition),
+    CheckConstraint("(outcome = 'failed') = (disposition IS NOT NULL)", name="failed"),
     Index(None, "intent_id"),
 )
 """Ended dispatches: the stored outcome of each (Q8). One that runs still is its lease."""

@@ -1,0 +1,1 @@
+"""The four services and the launcher of the whole suite."""

@@ -1,0 +1,1 @@
+"""Queues, leases with fencing, and checkpoints."""

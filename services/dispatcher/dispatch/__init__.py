@@ -1,0 +1,1 @@
+"""Work sessions: grants, renewals, outcomes."""

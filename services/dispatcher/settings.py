@@ -1,0 +1,104 @@
+"""Every limit of the dispatcher."""
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from shared.settings import MIB, Address, RuntimeSettings
+
+
+class DispatcherSettings(RuntimeSettings):
+    """Leases, sessions, retries and the periods of background duties."""
+
+    model_config = SettingsConfigDict(env_prefix="DISPATCHER_")
+
+    grpc_address: Address = Field(
+        default="127.0.0.1:7102", description="host:port the gRPC server listens on."
+    )
+    admin_address: Address = Field(
+        default="127.0.0.1:7112", description="host:port of /livez, /readyz and /metrics (HTTP)."
+    )
+
+    lease_ms: int = Field(
+        default=1_800_000,
+        ge=1000,
+        le=86_400_000,
+        description="How long a lease holds without a renewal.",
+    )
+    attempts_max: int = Field(
+        default=8,
+        ge=1,
+        le=100,
+        description="Attempts at most, whatever a queue allows; after them the intent is dead.",
+    )
+    retries_max: int = Field(
+        default=8, ge=0, le=100, description="Retries after the first attempt."
+    )
+    retry_delay_ms: int = Field(
+        default=60_000,
+        ge=0,
+        le=86_400_000,
+        description="Wait before a retry, unless the failure names its own.",
+    )
+    blocked_recheck_ms: int = Field(
+        default=600_000,
+        ge=1000,
+        le=86_400_000,
+        description="Longest wait of an intent that is blocked on something outside.",
+    )
+    holder_wait_max_ms: int = Field(
+        default=30_000,
+        ge=100,
+        le=3_600_000,
+        description="Longest wait of an intent put back because another holds its key.",
+    )
+    poll_interval_ms: int = Field(
+        default=1000,
+        ge=10,
+        le=60_000,
+        description="How often a session with credit looks for work when nothing wakes it.",
+    )
+    heartbeat_interval_ms: int = Field(
+        default=5000, ge=100, le=60_000, description="How often a worker says that it lives."
+    )
+    session_grace_ms: int = Field(
+        default=15_000,
+        ge=1000,
+        le=600_000,
+        description="Silence after which a session counts as gone.",
+    )
+    grant_batch_max: int = Field(
+        default=100, ge=1, le=1000, description="Intents granted in one transaction."
+    )
+    credit_max: int = Field(
+        default=10_000, ge=1, le=100_000, description="Credit that one session may pile up."
+    )
+    frame_items_max: int = Field(
+        default=1000, ge=1, le=10_000, description="Items in one frame of a session."
+    )
+    frame_bytes_max: int = Field(
+        default=4 * MIB, ge=MIB, le=64 * MIB, description="Size of one frame of a session."
+    )
+    payload_inline_limit_bytes: int = Field(
+        default=MIB,
+        ge=1024,
+        le=4 * MIB,
+        description="Larger payloads are fetched by the worker instead of sent with the dispatch.",
+    )
+    mover_period_ms: int = Field(
+        default=500,
+        ge=10,
+        le=60_000,
+        description="How often waiting intents whose time has come are made ready.",
+    )
+    expiry_period_ms: int = Field(
+        default=1000,
+        ge=10,
+        le=60_000,
+        description="How often leases past their time are put back.",
+    )
+    span_export_period_ms: int = Field(
+        default=500, ge=10, le=60_000, description="How often stored worker spans are exported."
+    )
+    duty_batch_max: int = Field(
+        default=500, ge=1, le=10_000, description="Rows one tick of a background duty touches."
+    )
