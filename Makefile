@@ -28,7 +28,7 @@ lint: $(DEVELOPMENT) ## style, types, import contracts, proto lint and breaking,
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-timings
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.protolint
 	$(BIN)/python -m tools.stubs --check
 	$(BIN)/python -m tools.locks --check $(if $(CI),--strict)
