@@ -1,4 +1,4 @@
-"""Two kinds of import contract that import-linter lacks: both are closed to what nobody foresaw."""
+"""Kinds of import contract that import-linter lacks: closed to what nobody foresaw."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ class OnlyContract(Contract):
     modules = fields.ListField(subfield=fields.StringField())
     allowed = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: FBT001 - inherited
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
         """Looks at every direct import of the modules."""
         sources = _matching(graph.modules, _patterns(self.modules))
         allowed = [*_patterns(self.allowed), *_patterns(self.modules)]
@@ -44,7 +44,7 @@ class HomesContract(Contract):
     modules = fields.ListField(subfield=fields.StringField())
     homes = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: FBT001 - inherited
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
         """Looks at every direct import of the modules."""
         imported = _patterns(self.modules)
         homes = _patterns(self.homes)
@@ -59,6 +59,75 @@ class HomesContract(Contract):
     def render_broken_contract(self, check: ContractCheck) -> None:
         """Prints each import outside a home, with its place."""
         _render(check)
+
+
+class RoomsContract(Contract):
+    """Inside each service, imports go from higher rooms to lower ones.
+
+    A module's room is the first part of its name, below the service, that matches a pattern; so a
+    feature's folder may repeat the rooms. `|` parts rooms of one height, which do not know each
+    other. A module in no room is seen through: what it imports counts for whoever imports it.
+    """
+
+    type_name = "rooms"
+
+    services = fields.ListField(subfield=fields.StringField())
+    rooms = fields.ListField(subfield=fields.StringField())
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
+        """Looks at every import within a service, through modules in no room."""
+        heights = [[room.strip() for room in row.split("|")] for row in _patterns(self.rooms)]
+        services = _patterns(self.services)
+        places = {
+            module: _place(module, service, heights)
+            for service in services
+            for module in (service, *graph.find_descendants(service))
+        }
+        return _verdict(
+            found
+            for source, place in sorted(places.items())
+            if place is not None
+            for found in _seen_from(graph, source, places)
+            if _goes_up(place, places[found["imported"]])
+        )
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        """Prints each import that goes up or sideways, with its place."""
+        _render(check)
+
+
+Place = tuple[int, int] | None
+
+
+def _place(module: str, service: str, heights: list[list[str]]) -> Place:
+    for part in module.removeprefix(service).split("."):
+        for height, row in enumerate(heights):
+            for side, pattern in enumerate(row):
+                if fnmatchcase(part, pattern):
+                    return height, side
+    return None
+
+
+def _seen_from(
+    graph: ImportGraph, source: str, places: dict[str, Place]
+) -> Iterator[DetailedImport]:
+    """Imports by the source, and by the modules in no room that it reaches, of its service."""
+    waiting, seen = [source], {source}
+    while waiting:
+        for found in _imports(graph, waiting.pop()):
+            imported = found["imported"]
+            if imported not in places:
+                continue
+            yield found
+            if places[imported] is None and imported not in seen:
+                seen.add(imported)
+                waiting.append(imported)
+
+
+def _goes_up(source: Place, imported: Place) -> bool:
+    if source is None or imported is None:
+        return False
+    return imported[0] < source[0] or (imported[0] == source[0] and imported[1] != source[1])
 
 
 def _patterns(option: object) -> list[str]:
