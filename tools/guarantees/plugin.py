@@ -24,7 +24,9 @@ def pytest_collection_modifyitems(
 ) -> Iterator[None]:
     """Notes on each marked test how many cases it has, before any is deselected."""
     cases = Counter(test_of(item.nodeid) for item in items)
-    in_part = bool(config.getoption("lf")) or any("[" in argument for argument in config.args)
+    in_part = bool(config.getoption("lf", default=False)) or any(
+        "[" in argument for argument in config.args
+    )
     for item in items:
         if _rules(item):
             count = 0 if in_part else cases[test_of(item.nodeid)]
