@@ -33,9 +33,9 @@ def parse_arguments() -> argparse.Namespace:
 def run(database: EmbeddedPostgres) -> None:
     """Prints the address, without the password, and waits."""
     with database:
+        sys.stderr.write(f"The password is in PGPASSFILE={database.password_file}\n")
         sys.stdout.write(f"{database.url_without_password}\n")
         sys.stdout.flush()
-        sys.stderr.write(f"The password is in PGPASSFILE={database.password_file}\n")
         exit_code = database.wait()
     sys.exit(f"PostgreSQL ended by itself with code {exit_code}: see its log {database.log_file}")
 

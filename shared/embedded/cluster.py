@@ -66,8 +66,7 @@ def make_cluster(folder: DataFolder, binaries: Binaries, *, lock: int) -> str:
     password = secrets.token_urlsafe(24)
     statements = CREATE_OWNER.format(password=password) + CREATE_DATABASE
     run_single_user(statements, unfinished, folder, binaries, lock=lock, fsync="off")
-    sync = command_line(binaries.initdb, "--sync-only", "--pgdata", str(unfinished))
-    finish(sync, folder, lock=lock)
+    finish(binaries.initdb, ["--sync-only", f"--pgdata={unfinished}"], folder, lock=lock)
     write_password(folder, password)
     rename_durably(unfinished, folder.cluster)
     return password
@@ -76,21 +75,20 @@ def make_cluster(folder: DataFolder, binaries: Binaries, *, lock: int) -> str:
 def run_initdb(folder: DataFolder, binaries: Binaries, *, lock: int) -> None:
     """Makes the unfinished cluster; without the C.UTF-8 locale of the system, in plain C."""
     try:
-        finish(initdb_command(folder, binaries, locale="C.UTF-8"), folder, lock=lock)
+        finish(binaries.initdb, initdb_words(folder, binaries, "C.UTF-8"), folder, lock=lock)
     except ClusterNotMadeError as error:
         if "invalid locale name" not in str(error):
             raise
-        finish(initdb_command(folder, binaries, locale="C"), folder, lock=lock)
+        finish(binaries.initdb, initdb_words(folder, binaries, "C"), folder, lock=lock)
 
 
-def initdb_command(folder: DataFolder, binaries: Binaries, *, locale: str) -> list[str]:
+def initdb_words(folder: DataFolder, binaries: Binaries, locale: str) -> list[str]:
     """UTF-8 with an order of text that no system library can change under an index."""
     if binaries.major_version >= BUILTIN_LOCALES_SINCE_MAJOR:
         locale_words = ["--locale-provider=builtin", f"--builtin-locale={locale}"]
     else:
         locale_words = ["--locale-provider=libc", f"--locale={locale}"]
-    return command_line(
-        binaries.initdb,
+    return [
         f"--pgdata={folder.unfinished_cluster}",
         f"--username={SUPERUSER}",
         "--auth=reject",
@@ -99,7 +97,7 @@ def initdb_command(folder: DataFolder, binaries: Binaries, *, locale: str) -> li
         "--data-checksums",
         "--no-sync",
         "--no-instructions",
-    )
+    ]
 
 
 def run_single_user(
@@ -117,19 +115,21 @@ def run_single_user(
     """
     settings = {"fsync": fsync, "exit_on_error": "on", "log_min_error_statement": "panic"}
     words = [word for item in settings.items() for word in ("-c", "=".join(item))]
-    command = command_line(binaries.postgres, "--single", "-D", str(cluster), *words, SUPERUSER)
-    finish(command, folder, lock=lock, said_to_it=statements)
+    words = ["--single", "-D", str(cluster), *words, SUPERUSER]
+    finish(binaries.postgres, words, folder, lock=lock, said_to_it=statements)
 
 
-def finish(command: list[str], folder: DataFolder, *, lock: int, said_to_it: str = "") -> None:
+def finish(
+    program: Path, words: list[str], folder: DataFolder, *, lock: int, said_to_it: str = ""
+) -> None:
     """Runs a program to its end; raises the fault of the disk or ClusterNotMadeError."""
     try:
-        ended = run(command, lock=lock, said_to_it=said_to_it)
+        ended = run(command_line(program, *words), lock=lock, said_to_it=said_to_it)
     except subprocess.TimeoutExpired as error:
-        raise ClusterNotMadeError(command[0], f"it took longer than {error.timeout} s") from error
+        raise ClusterNotMadeError(program.name, f"it took longer than {error.timeout} s") from error
     if ended.returncode != 0:
         said = ended.stdout
-        raise disk_fault_in(said, folder) or ClusterNotMadeError(command[0], last_lines(said))
+        raise disk_fault_in(said, folder) or ClusterNotMadeError(program.name, last_lines(said))
 
 
 def require_same_major(folder: DataFolder, binaries: Binaries) -> None:

@@ -1,0 +1,218 @@
+"""What a new cluster holds, who may enter it, and which folders are refused."""
+
+import shutil
+import stat
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from shared.embedded import EmbeddedPostgres, cluster
+from shared.embedded.binaries import Binaries, find_binaries
+from shared.embedded.cluster import initdb_words
+from shared.embedded.errors import (
+    ClusterNotMadeError,
+    EmbeddedPostgresError,
+    FolderForeignError,
+    MajorVersionDiffersError,
+)
+from shared.embedded.folder import DataFolder
+
+
+def ask(url: str, query: str) -> tuple[object, ...]:
+    """The first row of the answer."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(query).fetchone()
+        assert row is not None
+        return tuple(row)
+
+
+def test_a_new_folder_becomes_a_database_within_seconds(new_folder: Path) -> None:
+    began = time.monotonic()
+    with EmbeddedPostgres(new_folder) as database:
+        taken_s = time.monotonic() - began
+        assert ask(database.url, "SELECT current_database(), current_user") == (
+            "fencepost",
+            "fencepost_owner",
+        )
+        assert database.major_version == find_binaries().major_version
+    # 0.8 s on an idle machine; the bound leaves room for a busy one.
+    assert taken_s < 10
+
+
+def test_the_owner_owns_the_database_and_is_no_superuser(database: EmbeddedPostgres) -> None:
+    database.start()
+    assert ask(
+        database.url,
+        "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls"
+        " FROM pg_roles WHERE rolname = current_user",
+    ) == (False, True, True, False, False)
+    owner = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'fencepost'"
+    assert ask(database.url, owner) == ("fencepost_owner",)
+
+
+def test_nobody_can_log_in_as_superuser(database: EmbeddedPostgres) -> None:
+    database.start()
+    superuser = database.url.replace("fencepost_owner", "postgres")
+    with pytest.raises(psycopg.OperationalError, match=r"pg_hba\.conf rejects"):
+        psycopg.connect(superuser)
+
+
+def test_a_wrong_password_is_refused(database: EmbeddedPostgres) -> None:
+    database.start()
+    for url in (database.url_without_password, database.url.replace("@", "x@")):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(url, passfile="/nonexistent")
+
+
+def test_what_safety_rests_on_is_set(database: EmbeddedPostgres) -> None:
+    database.start()
+    for name, value in {
+        "fsync": "on",
+        "full_page_writes": "on",
+        "synchronous_commit": "on",
+        "data_checksums": "on",
+        "listen_addresses": "127.0.0.1",
+        "password_encryption": "scram-sha-256",
+        "server_encoding": "UTF8",
+        "TimeZone": "UTC",
+    }.items():
+        assert ask(database.url, f"SHOW {name}") == (value,), name
+    assert ask(database.url, "SELECT upper('é'), 'Z' < 'a'") == ("É", True)
+
+
+def test_only_loopback_is_listened_on(database: EmbeddedPostgres) -> None:
+    database.start()
+    listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    port = f":{database.port:04X}"
+    addresses = {
+        line.split()[1]
+        for line in listening.splitlines()
+        if line.split()[1].endswith(port) and line.split()[3] == "0A"
+    }
+    assert addresses == {"0100007F" + port}
+    assert f".s.PGSQL.{database.port}" not in Path("/proc/net/unix").read_text()
+
+
+def test_only_scram_is_in_the_host_rules(data_folder: Path) -> None:
+    rules = (data_folder / "cluster" / "pg_hba.conf").read_text().splitlines()
+    methods = [rule.split()[-1] for rule in rules if rule and not rule.startswith("#")]
+    assert methods == ["reject", "scram-sha-256"]
+
+
+def test_the_password_is_private_and_readable_by_psql(database: EmbeddedPostgres) -> None:
+    database.start()
+    password_file = database.password_file
+    assert stat.S_IMODE(password_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(password_file.parent.stat().st_mode) == 0o700
+    with psycopg.connect(database.url_without_password, passfile=str(password_file)) as connection:
+        assert connection.info.user == "fencepost_owner"
+    password = urlsplit(database.url).password
+    assert password is not None
+    assert len(password) >= 32
+    assert password not in database.log_file.read_text()
+
+
+def test_each_folder_has_a_password_of_its_own(made_folder: Path, new_folder: Path) -> None:
+    with EmbeddedPostgres(new_folder) as database:
+        assert database.password_file.read_text() != (made_folder / "pgpass").read_text()
+
+
+def test_what_was_written_is_there_after_a_restart(database: EmbeddedPostgres) -> None:
+    database.start()
+    ask(database.url, "WITH t AS (SELECT 1) SELECT count(*) FROM t")
+    with psycopg.connect(database.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+    database.stop()
+    database.start()
+    assert ask(database.url, "SELECT answer FROM kept") == (42,)
+
+
+def test_a_lost_password_is_replaced(database: EmbeddedPostgres) -> None:
+    database.start()
+    before = database.url
+    database.stop()
+    database.password_file.unlink()
+    database.start()
+    assert database.url != before
+    assert ask(database.url, "SELECT 1") == (1,)
+    assert stat.S_IMODE(database.password_file.stat().st_mode) == 0o600
+
+
+def test_what_a_cut_off_first_start_left_is_cleared(data_folder: Path) -> None:
+    (data_folder / "cluster").rename(data_folder / "cluster.unfinished")
+    (data_folder / "pgpass").rename(data_folder / "pgpass.draft")
+    with EmbeddedPostgres(data_folder) as database:
+        assert ask(database.url, "SELECT 1") == (1,)
+    assert not list(data_folder.glob("*.unfinished"))
+    assert not list(data_folder.glob("*.draft"))
+
+
+def test_a_folder_of_another_major_version_says_how_to_go_on(data_folder: Path) -> None:
+    (data_folder / "cluster" / "PG_VERSION").write_text("12\n")
+    with pytest.raises(MajorVersionDiffersError) as caught, EmbeddedPostgres(data_folder):
+        pass
+    sentence = str(caught.value)
+    assert "was made by PostgreSQL 12" in sentence
+    assert f"are PostgreSQL {find_binaries().major_version}" in sentence
+    assert "pg_dump or pg_upgrade" in sentence
+
+
+@pytest.mark.parametrize(
+    ("stray", "reason"),
+    [("PG_VERSION", "data directory of another"), ("thesis.txt", "holds files that are not")],
+)
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, stray: str, reason: str) -> None:
+    (tmp_path / stray).write_text("18\n")
+    with pytest.raises(FolderForeignError, match=f"{reason}.* choose an empty"):
+        EmbeddedPostgres(tmp_path).start()
+    assert [path.name for path in tmp_path.iterdir()] == [stray]
+
+
+def test_a_cluster_without_a_version_is_left_alone(data_folder: Path) -> None:
+    shutil.rmtree(data_folder / "cluster")
+    (data_folder / "cluster").mkdir()
+    with pytest.raises(FolderForeignError, match="no cluster/PG_VERSION"):
+        EmbeddedPostgres(data_folder).start()
+
+
+@pytest.mark.parametrize(
+    ("major_version", "words"),
+    [
+        (15, {"--locale-provider=libc", "--locale=C.UTF-8"}),
+        (16, {"--locale-provider=libc", "--locale=C.UTF-8"}),
+        (17, {"--locale-provider=builtin", "--builtin-locale=C.UTF-8"}),
+    ],
+)
+def test_older_versions_take_the_locale_of_the_system(
+    tmp_path: Path, major_version: int, words: set[str]
+) -> None:
+    binaries = Binaries(tmp_path, major_version)
+    assert words <= set(initdb_words(DataFolder(tmp_path), binaries, "C.UTF-8"))
+
+
+def test_without_the_locale_plain_c_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def finish(program: Path, words: list[str], folder: DataFolder, *, lock: int) -> None:
+        tried.append(next(word for word in words if word.startswith("--locale=")))
+        if tried[-1] == "--locale=C.UTF-8":
+            raise ClusterNotMadeError("initdb", 'invalid locale name "C.UTF-8"')
+
+    monkeypatch.setattr(cluster, "finish", finish)
+    cluster.run_initdb(DataFolder(tmp_path), Binaries(tmp_path, 15), lock=0)
+    assert tried == ["--locale=C.UTF-8", "--locale=C"]
+
+
+def test_what_initdb_says_is_quoted(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "initdb").write_text("#!/bin/sh\necho the moon is too close; exit 3\n")
+    (programs / "initdb").chmod(0o755)
+    database = EmbeddedPostgres(tmp_path / "data", binaries=Binaries(programs, 18))
+    with pytest.raises(EmbeddedPostgresError, match=r"initdb names .*the moon is too close"):
+        database.start()
