@@ -208,6 +208,8 @@ GRANTS: tuple[Grant, ...] = tuple(
 
 SEQUENCE_USAGE: tuple[tuple[Service, str], ...] = (
     ("ingress", "ready_number"),
+    ("ingress", "deliveries_delivery_seq_seq"),
     ("dispatcher", "ready_number"),
 )
-"""Roles that draw ready numbers."""
+"""Roles that draw ready numbers; ingress also draws a delivery's number, which its intents carry,
+before the delivery is stored with what became of it."""

@@ -40,8 +40,8 @@ WITH RECURSIVE stuck (pid) AS (
 )
 SELECT s.pid,
        (SELECT min(w.locktype) FROM pg_locks w WHERE w.pid = s.pid AND NOT w.granted) AS waits_for,
-       ARRAY(SELECT c.relname::text FROM pg_locks h JOIN pg_class c ON c.oid = h.relation
-             WHERE h.pid = s.pid AND c.relkind IN ('r', 'p') ORDER BY c.relname) AS touched,
+       ARRAY(SELECT DISTINCT c.relname::text FROM pg_locks h JOIN pg_class c ON c.oid = h.relation
+             WHERE h.pid = s.pid AND c.relkind IN ('r', 'p') ORDER BY 1) AS touched,
        (SELECT a.query FROM pg_stat_activity a WHERE a.pid = s.pid) AS query
 FROM stuck s ORDER BY s.pid
 """
