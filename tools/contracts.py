@@ -66,7 +66,7 @@ class RoomsContract(Contract):
 
     A module's room is the first part of its name, below the service, that matches a pattern; so a
     feature's folder may repeat the rooms. `|` parts rooms of one height, which do not know each
-    other. A module in no room is seen through: what it imports counts for whoever imports it.
+    other; blanks part the patterns of one room. A module in no room is seen through: what it imports counts for whoever imports it.
     """
 
     type_name = "rooms"
@@ -76,7 +76,7 @@ class RoomsContract(Contract):
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
         """Looks at every import within a service, through modules in no room."""
-        heights = [[room.strip() for room in row.split("|")] for row in _patterns(self.rooms)]
+        heights = [[room.split() for room in row.split("|")] for row in _patterns(self.rooms)]
         services = _patterns(self.services)
         places = {
             module: _place(module, service, heights)
@@ -99,11 +99,11 @@ class RoomsContract(Contract):
 Place = tuple[int, int] | None
 
 
-def _place(module: str, service: str, heights: list[list[str]]) -> Place:
+def _place(module: str, service: str, heights: list[list[list[str]]]) -> Place:
     for part in module.removeprefix(service).split("."):
         for height, row in enumerate(heights):
-            for side, pattern in enumerate(row):
-                if fnmatchcase(part, pattern):
+            for side, patterns in enumerate(row):
+                if _matches(part, patterns):
                     return height, side
     return None
 
