@@ -66,7 +66,8 @@ class RoomsContract(Contract):
 
     A module's room is the first part of its name, below the service, that matches a pattern; so a
     feature's folder may repeat the rooms. `|` parts rooms of one height, which do not know each
-    other; blanks part the patterns of one room. A module in no room is seen through: what it imports counts for whoever imports it.
+    other; blanks part the patterns of one room. A module in no room is seen through: what it
+    imports counts for whoever imports it.
     """
 
     type_name = "rooms"
