@@ -34,9 +34,7 @@ def _read(service: Service, *tables: str) -> tuple[Grant, ...]:
 
 
 def _read_insert(service: Service, *tables: str) -> tuple[Grant, ...]:
-    return tuple(
-        Grant(service, table, verb) for table in tables for verb in ("SELECT", "INSERT")
-    )
+    return tuple(Grant(service, table, verb) for table in tables for verb in ("SELECT", "INSERT"))
 
 
 _HEAD_COLUMNS = (

@@ -20,11 +20,13 @@ from shared.schema.tables.base import identity, instant, metadata, tenant
 schema_revision = Table(
     "schema_revision",
     metadata,
-    Column("only", SmallInteger, primary_key=True, server_default=text("1"), autoincrement=False),
+    Column(
+        "singleton", SmallInteger, primary_key=True, server_default=text("1"), autoincrement=False
+    ),
     Column("revision", Integer, nullable=False),
     Column("oldest_code", Integer, nullable=False),
     instant("migrated_at", now=True),
-    CheckConstraint("only = 1", name="only"),
+    CheckConstraint("singleton = 1", name="singleton"),
 )
 """One row: the schema's revision and the oldest code that may run on it (X3)."""
 
