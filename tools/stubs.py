@@ -15,11 +15,12 @@ from tools.protoc import VALIDATE_PROTO, CompilerError, proto_files, run_protoc
 REPOSITORY = Path(__file__).parent.parent
 PROTO_ROOT = REPOSITORY / "protos"
 STUB_ROOT = REPOSITORY / "sdk"
-STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb2_grpc.pyi")
+SERVICE_CONFIG = "service_config.json"
+STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb2_grpc.pyi", SERVICE_CONFIG)
 
 
 def generate(proto_root: Path, target: Path) -> None:
-    """Writes the stubs of all contracts below the empty folder `target`."""
+    """Writes the stubs of all contracts, and how they are retried, into an empty folder."""
     files = proto_files(proto_root)
     with tempfile.TemporaryDirectory() as name:
         work_dir = Path(name)
@@ -37,6 +38,8 @@ def generate(proto_root: Path, target: Path) -> None:
         )
     for file in files:
         _mark_packages(target, Path(file).parent)
+    for config in proto_root.rglob(SERVICE_CONFIG):
+        shutil.copyfile(config, target / config.relative_to(proto_root))
 
 
 def stale(fresh: Path, committed: Path) -> list[str]:
