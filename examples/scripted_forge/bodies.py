@@ -76,7 +76,9 @@ class Fields:
 
     def objects(self, name: str) -> list["Fields"]:
         """An array of objects, empty where the field is missing or null."""
-        value = self._members.get(name) or []
+        value = self._members.get(name)
+        if value is None:
+            return []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise _mistyped(name, value, "array of objects")
         return [Fields(item) for item in value]

@@ -85,13 +85,20 @@ class ScriptedForge:
         )
 
     @classmethod
-    def start(cls, folder: Path, *, token: str | None = None, address: str = "127.0.0.1:0") -> Self:
+    def start(
+        cls,
+        folder: Path,
+        *,
+        token: str | None = None,
+        address: str = "127.0.0.1:0",
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
         """Starts a forge on this folder; the same folder and token find the same state again."""
         token = token or secrets.token_urlsafe(24)
         process = ChildProcess(
             "examples.scripted_forge",
             ["--data", str(folder.resolve()), "--address", address],
-            {"FORGE_TOKEN": token},
+            {"FORGE_TOKEN": token, **(environment or {})},
         )
         return cls(process.ready_line.rpartition(" ")[2], token, process)
 
