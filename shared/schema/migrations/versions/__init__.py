@@ -1,0 +1,1 @@
+"""A file per migration, numbered like the schema revision it makes."""
