@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -55,7 +56,9 @@ def code_digest(repository: Path) -> str:
 
 
 def commit_name(repository: Path) -> str:
-    """The commit that is checked out, or words to that effect outside git."""
+    """The commit that is checked out, or "no commit" where there is no git."""
+    if shutil.which("git") is None:
+        return "no commit"
     command = ["git", "-C", str(repository), "rev-parse", "--short=12", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else "no commit"
