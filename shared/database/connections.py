@@ -1,0 +1,222 @@
+"""One connection: its session options, and waits that always end.
+
+A server that is frozen, or behind a network that swallows packets, keeps a socket open and says
+nothing. So every wait here has a budget of its own; when it is over the socket is shut, which ends
+the wait as if the server had hung up.
+"""
+
+import asyncio
+import os
+import select
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor, errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+
+from shared.database.adapters import ADAPTERS
+from shared.database.faults import StatementFaultHiddenError
+from shared.database.overdue import Overdue
+from shared.database.rows import Column, Row
+from shared.schema.tables.base import SCHEMA
+from shared.settings import RuntimeSettings
+
+ANSWER_MARGIN_MS = 500
+"""What an answer may take beyond the time the server itself allows a statement."""
+
+PREPARED_STATEMENTS_MAX = 500
+NOTHING_OPEN = (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
+TCP_OPTIONS: dict[str, str | int | None] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+}
+
+PINNED_PLANS = {
+    "plan_cache_mode": "force_custom_plan",
+    "enable_seqscan": "off",
+    # Where only a sequential scan is possible its penalty would make PostgreSQL compile the query.
+    "jit": "off",
+}
+"""Plans follow from the statement, not from statistics that a fresh table does not have."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """How connections are made and transactions begin."""
+
+    conninfo: str
+    place: str
+    application_name: str
+    connect_timeout_ms: int
+    answer_timeout_ms: int
+    prepare: bool
+    begin: bytes
+    begin_read_only: bytes
+
+    @classmethod
+    def of(cls, settings: RuntimeSettings, *, application_name: str) -> Self:
+        """Options are set at connect; behind PgBouncer there is no session, so in each BEGIN."""
+        theirs = conninfo_to_dict(settings.database_url.get_secret_value())
+        chosen = _options(settings)
+        if settings.database_prepare:
+            theirs["options"] = _startup_options(chosen, str(theirs.get("options", "")))
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+        local = "" if settings.database_prepare else _local_options(chosen)
+        return cls(
+            conninfo=make_conninfo(
+                "", **{**TCP_OPTIONS, **theirs, "application_name": application_name}
+            ),
+            place=f"{theirs.get('host', '')}:{theirs.get('port', '')}/{theirs.get('dbname', '')}",
+            application_name=application_name,
+            connect_timeout_ms=settings.database_connect_timeout_ms,
+            answer_timeout_ms=settings.database_statement_timeout_ms + ANSWER_MARGIN_MS,
+            prepare=settings.database_prepare,
+            begin=f"{begin}{local}".encode(),
+            begin_read_only=f"{begin} READ ONLY{local}".encode(),
+        )
+
+
+@dataclass
+class LastFault:
+    """Why the last attempt to connect failed; empty when it did not."""
+
+    sentence: str = ""
+
+
+def _options(settings: RuntimeSettings) -> dict[str, str]:
+    return {
+        "search_path": SCHEMA,
+        "timezone": "UTC",
+        "statement_timeout": str(settings.database_statement_timeout_ms),
+        "lock_timeout": str(settings.database_lock_timeout_ms),
+        "idle_in_transaction_session_timeout": str(
+            settings.database_idle_in_transaction_timeout_ms
+        ),
+        "client_connection_check_interval": "1000",
+        **PINNED_PLANS,
+    }
+
+
+def _startup_options(options: dict[str, str], theirs: str) -> str:
+    ours = " ".join(f"-c {name}={value}" for name, value in options.items())
+    return f"{ours} {theirs}".strip()
+
+
+def _local_options(options: dict[str, str]) -> str:
+    return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in options.items())
+
+
+class Connection(AsyncConnection[TupleRow]):
+    """A psycopg connection in autocommit: BEGIN and COMMIT are statements of ours."""
+
+    session: Session
+    overdue: Overdue
+    statements: AsyncRawCursor[TupleRow]
+
+    @classmethod
+    async def connect(  # type: ignore[override]  # only the pool calls it, with these
+        cls, conninfo: str, *, session: Session, overdue: Overdue, last_fault: LastFault
+    ) -> Self:
+        """Connects within the connect timeout; raises psycopg.OperationalError."""
+        try:
+            async with asyncio.timeout(session.connect_timeout_ms / 1000):
+                connection = await super().connect(
+                    conninfo,
+                    autocommit=True,
+                    prepare_threshold=0 if session.prepare else None,
+                    context=ADAPTERS,
+                )
+        except TimeoutError:
+            last_fault.sentence = f"no connection within {session.connect_timeout_ms} ms"
+            raise errors.ConnectionTimeout(last_fault.sentence) from None
+        except psycopg.Error as error:
+            last_fault.sentence = str(error).partition("\n")[0]
+            raise
+        last_fault.sentence = ""
+        connection.prepared_max = PREPARED_STATEMENTS_MAX
+        connection.session = session
+        connection.overdue = overdue
+        connection.statements = AsyncRawCursor(connection)
+        return connection
+
+    async def begin(self, *, read_only: bool) -> None:
+        """Opens a transaction."""
+        await self._control(self.session.begin_read_only if read_only else self.session.begin)
+
+    async def commit_all(self) -> None:
+        """Commits. Raises StatementFaultHiddenError if the server had to roll back instead."""
+        await self._control(b"COMMIT")
+        if self.statements.statusmessage != "COMMIT":
+            raise StatementFaultHiddenError
+
+    async def roll_back_all(self) -> None:
+        """Rolls back what is open; a connection that cannot is closed."""
+        if self.pgconn.transaction_status in NOTHING_OPEN:
+            return
+        try:
+            await self._control(b"ROLLBACK")
+        except psycopg.Error:
+            await self.close()
+
+    def lost_by(self, error: psycopg.Error) -> bool:
+        """Whether this error says that the server let go of the connection."""
+        return self.closed or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+
+    async def fetch(self, sql: bytes, values: list[object]) -> tuple[tuple[Column, ...], list[Row]]:
+        """Runs a statement that returns rows: its columns, and the rows."""
+        await self._perform(sql, values)
+        result = self.statements.pgresult
+        assert result is not None
+        columns = tuple(
+            ((result.fname(index) or b"").decode(), result.ftype(index))
+            for index in range(result.nfields)
+        )
+        return columns, await self.statements.fetchall()
+
+    async def perform(self, sql: bytes, values: list[object]) -> int:
+        """Runs a statement: how many rows it changed, or found."""
+        await self._perform(sql, values)
+        return self.statements.rowcount
+
+    def is_stale(self) -> bool:
+        """Whether the server has hung up while nobody used the connection; costs no round trip."""
+        if self.closed:
+            return True
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return False
+        try:
+            self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return self.broken
+
+    def sever(self) -> None:
+        """Shuts the socket, so that whoever waits for an answer is told that there is none."""
+        if self.closed:
+            return
+        with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
+            # What is shut already wakes the waiting one by itself.
+            ours.shutdown(socket.SHUT_RDWR)
+
+    async def _perform(self, sql: bytes, values: list[object]) -> None:
+        self.overdue.wait_begins(self)
+        try:
+            await self.statements.execute(sql, values, prepare=self.session.prepare, binary=True)
+        finally:
+            self.overdue.wait_ends(self)
+
+    async def _control(self, sql: bytes) -> None:
+        self.overdue.wait_begins(self)
+        try:
+            await self.statements.execute(sql, prepare=False, binary=False)
+        finally:
+            self.overdue.wait_ends(self)

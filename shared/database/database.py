@@ -1,0 +1,210 @@
+"""The database as operations see it: give it a function, it is one transaction.
+
+Each transaction runs in a task of its own. A caller who goes away cancels it while it can still be
+rolled back; once COMMIT is on its way it is left to end, whoever waits. A connection whose state
+is not certain never returns to the pool.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+import psycopg
+from fencepost.errors import DatabaseUnavailable
+from psycopg_pool import AsyncConnectionPool
+
+from shared.database.connections import Connection, LastFault, Session
+from shared.database.faults import CONFLICTS, no_connection, refuse, still_in_conflict
+from shared.database.health import Health
+from shared.database.overdue import Overdue
+from shared.database.statements import statement
+from shared.database.transactions import Transaction
+from shared.metrics import DATABASE_CONFLICTS
+from shared.settings import RuntimeSettings
+
+T = TypeVar("T")
+Work = Callable[[Transaction], Awaitable[T]]
+
+CONFLICT_ATTEMPTS_MAX = 6
+CONFLICT_PAUSE_MS = 5
+CONFLICT_PAUSE_MAX_MS = 160
+RECONNECT_TIMEOUT_S = 1.0
+"""After this the pool gives a place up; the next caller makes it try at once, not in minutes."""
+
+ACCEPTS_WRITES = statement("SELECT NOT pg_catalog.pg_is_in_recovery() AS accepts_writes")
+
+
+@dataclass
+class _Flight:
+    """How far one transaction is: its caller may stop it, or must leave it to end by itself."""
+
+    stoppable: bool = True
+
+
+class Database:
+    """A pool of connections as one role; opening it does not need the database to be there."""
+
+    def __init__(self, session: Session, *, pool_min: int, pool_max: int, waiting_max: int) -> None:
+        self._session = session
+        self._last_fault = LastFault()
+        self._flights: set[asyncio.Task[object]] = set()
+        self._health = Health(session.place)
+        self._pool = AsyncConnectionPool(
+            session.conninfo,
+            connection_class=Connection,
+            kwargs={
+                "session": session,
+                "overdue": Overdue(session.answer_timeout_ms),
+                "last_fault": self._last_fault,
+            },
+            min_size=pool_min,
+            max_size=pool_max,
+            max_waiting=waiting_max,
+            timeout=session.connect_timeout_ms / 1000,
+            reconnect_timeout=RECONNECT_TIMEOUT_S,
+            name=session.application_name,
+            open=False,
+        )
+
+    @classmethod
+    def create(cls, settings: RuntimeSettings, *, application_name: str) -> Self:
+        """A database that is not opened yet. Raises psycopg.ProgrammingError on a malformed URL."""
+        return cls(
+            Session.of(settings, application_name=application_name),
+            pool_min=settings.database_pool_min,
+            pool_max=settings.database_pool_max,
+            waiting_max=settings.concurrent_rpcs_max,
+        )
+
+    async def open(self) -> None:
+        """Begins to connect and returns at once."""
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Lets transactions under way end, as long as one answer may take, and disconnects."""
+        if self._flights:
+            await asyncio.wait(self._flights, timeout=self._session.answer_timeout_ms / 1000)
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def run(self, work: Work[T]) -> T:
+        """Runs the work in one READ COMMITTED transaction and commits it; keeps X6 and X7.
+
+        The work may run several times, each time from the start in a new transaction, so it must
+        keep nothing from one run for the next. What it raises rolls the transaction back and is
+        raised. Raises DatabaseUnavailable, Overloaded; a psycopg.Error is a fault of ours.
+        """
+        return await self._apart(work, read_only=False)
+
+    async def read(self, work: Work[T]) -> T:
+        """The same in a transaction that the server holds to reading."""
+        return await self._apart(work, read_only=True)
+
+    async def ping(self) -> None:
+        """Raises DatabaseUnavailable, with a message for operators, unless writes are possible."""
+        try:
+            accepts_writes = await self.read(lambda tx: tx.one(ACCEPTS_WRITES, bool))
+        except DatabaseUnavailable as unavailable:
+            why = self._last_fault.sentence or "it does not answer"
+            message = f"The database {self._session.place} is away: {why}."
+            raise DatabaseUnavailable(message=message) from unavailable
+        if not accepts_writes:
+            raise DatabaseUnavailable(
+                message=f"The database {self._session.place} is a standby: name the primary."
+            )
+
+    async def _apart(self, work: Work[T], *, read_only: bool) -> T:
+        flight = _Flight()
+        task = asyncio.create_task(self._attempts(work, flight, read_only=read_only))
+        self._flights.add(task)
+        task.add_done_callback(self._flights.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if flight.stoppable:
+                task.cancel()
+            raise
+
+    async def _attempts(self, work: Work[T], flight: _Flight, *, read_only: bool) -> T:
+        for failed in range(1, CONFLICT_ATTEMPTS_MAX):
+            try:
+                return await self._once(work, flight, read_only=read_only)
+            except CONFLICTS:
+                DATABASE_CONFLICTS.inc()
+            pause_ms = min(CONFLICT_PAUSE_MS * 2**failed, CONFLICT_PAUSE_MAX_MS)
+            await asyncio.sleep(pause_ms * random.uniform(0.5, 1.5) / 1000)
+        try:
+            return await self._once(work, flight, read_only=read_only)
+        except CONFLICTS as conflict:
+            raise still_in_conflict() from conflict
+
+    async def _once(self, work: Work[T], flight: _Flight, *, read_only: bool) -> T:
+        flight.stoppable = True
+        connection = await self._begun(read_only=read_only)
+        transaction = Transaction(connection)
+        committing = False
+        try:
+            result = await work(transaction)
+            committing = not read_only
+            flight.stoppable = False
+            await connection.commit_all()
+        except psycopg.Error as error:
+            refuse(error, lost=connection.lost_by(error), committing=committing)
+            raise
+        finally:
+            flight.stoppable = False
+            transaction.leave()
+            await self._give_back(connection)
+        return result
+
+    async def _begun(self, *, read_only: bool) -> Connection:
+        """A connection with an open transaction; those that died in the pool are passed over."""
+        give_up_at_s = time.monotonic() + self._session.connect_timeout_ms / 1000
+        while True:
+            connection = await self._connection(give_up_at_s)
+            try:
+                await connection.begin(read_only=read_only)
+            except psycopg.Error as error:
+                lost = connection.lost_by(error)
+                await self._give_back(connection)
+                if not lost or time.monotonic() >= give_up_at_s:
+                    refuse(error, lost=lost, committing=False)
+                    raise
+            except BaseException:
+                await self._give_back(connection)
+                raise
+            else:
+                return connection
+
+    async def _connection(self, give_up_at_s: float) -> Connection:
+        while True:
+            try:
+                connection = await self._pool.getconn(give_up_at_s - time.monotonic())
+            except psycopg.OperationalError as error:
+                self._health.note_away(self._last_fault.sentence or str(error))
+                raise no_connection(error) from error
+            if not connection.is_stale():
+                self._health.note_back()
+                return connection
+            await self._pool.putconn(connection)
+
+    async def _give_back(self, connection: Connection) -> None:
+        try:
+            await connection.roll_back_all()
+        finally:
+            await self._pool.putconn(connection)
