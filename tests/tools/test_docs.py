@@ -1,0 +1,39 @@
+"""The generated pages say what the code says, all of it."""
+
+from pathlib import Path
+
+from shared.schema.states import LEASE_EDGES
+from tests.architecture.tree import REPOSITORY
+from tools.docs import configuration, states
+from tools.docs.__main__ import PAGES, stale
+
+
+def test_the_pages_are_fresh() -> None:
+    assert stale(REPOSITORY / "docs") == []
+
+
+def test_a_stale_and_a_missing_page_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "states.md").write_text(states.page() + "more\n")
+    assert stale(tmp_path) == list(PAGES)
+
+
+def test_every_setting_is_on_the_page() -> None:
+    page = configuration.page()
+    for service in configuration.SERVICES:
+        for name, info in configuration.settings_of(service).model_fields.items():
+            variable = f"{service.upper()}_{name.upper()}"
+            assert f"| `{variable}`" in page or f"| `FENCEPOST_{name.upper()}`" in page
+            if info.is_required():
+                assert "| must be set |" in next(p for p in page.splitlines() if variable in p)
+
+
+def test_a_secret_may_stand_in_a_file() -> None:
+    assert "`DISPATCHER_API_KEY` or `DISPATCHER_API_KEY_FILE`" in configuration.page()
+
+
+def test_every_edge_is_on_the_page() -> None:
+    lines = states.page().splitlines()
+    for edge in LEASE_EDGES:
+        assert any(
+            line.startswith(f"    {edge.source or '[*]'} --> {edge.target}:") for line in lines
+        )
