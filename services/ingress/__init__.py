@@ -1,0 +1,1 @@
+"""Takes deliveries in once: from forges over HTTP, from trusted callers over gRPC."""

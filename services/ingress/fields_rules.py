@@ -1,0 +1,120 @@
+"""Typed access to a body's fields: what is absent may be, what is there must be right."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from services.ingress.body_rules import TEXT_CHARACTERS_MAX, MalformedError, storable
+
+INT64_MAX = 2**63 - 1
+YEAR_MIN = 1970
+YEAR_MAX = 9998
+"""Years that Python and PostgreSQL can both hold in every time zone."""
+
+_COMMIT = re.compile(r"(?!0+\Z)([0-9a-f]{40}|[0-9a-f]{64})")
+
+T = TypeVar("T")
+
+
+class Fields:
+    """Typed access to a JSON object; every path it names begins at the body's root.
+
+    A field that is absent or null is None where it may be; one of another type is MalformedError.
+    """
+
+    def __init__(self, document: dict[str, object], path: str = "") -> None:
+        self._document = document
+        self._path = path
+
+    def path(self, name: str) -> str:
+        """Full path of a field."""
+        return f"{self._path}.{name}" if self._path else name
+
+    def optional_object(self, name: str) -> "Fields | None":
+        """An object inside, or None."""
+        value = self._document.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise MalformedError(self.path(name), "must be an object")
+        return Fields(value, self.path(name))
+
+    def object(self, name: str) -> "Fields":
+        """An object inside."""
+        return self._required(name, self.optional_object(name))
+
+    def optional_text(self, name: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str | None:
+        """Text for people, made storable and cut, or None."""
+        value = self._document.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise MalformedError(self.path(name), "must be text")
+        return storable(value, characters_max)
+
+    def text(self, name: str, characters_max: int) -> str:
+        """Text that names something: not empty, never cut."""
+        value = self._required(name, self.optional_text(name, characters_max + 1))
+        if not 1 <= len(value) <= characters_max:
+            raise MalformedError(self.path(name), f"must have 1 to {characters_max} characters")
+        return value
+
+    def optional_flag(self, name: str) -> bool | None:
+        """True, false or None."""
+        value = self._document.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise MalformedError(self.path(name), "must be true or false")
+        return value
+
+    def optional_number(self, name: str) -> int | None:
+        """A positive number of at most 64 bits, or None (X5)."""
+        value = self._document.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= INT64_MAX:
+            raise MalformedError(self.path(name), "must be a whole number from 1 to 2^63 - 1")
+        return value
+
+    def number(self, name: str) -> int:
+        """A positive number of at most 64 bits."""
+        return self._required(name, self.optional_number(name))
+
+    def optional_commit(self, name: str) -> str | None:
+        """A full commit id, or None."""
+        return self._parsed(name, _commit, "must be a commit: 40 or 64 lower-case hex digits")
+
+    def commit(self, name: str) -> str:
+        """A full commit id."""
+        return self._required(name, self.optional_commit(name))
+
+    def optional_instant(self, name: str) -> datetime | None:
+        """A point in time with its offset, or None."""
+        return self._parsed(name, _instant, "must be a time with its offset, in ISO 8601")
+
+    def _parsed(self, name: str, parse: Callable[[str], T | None], sentence: str) -> T | None:
+        value = self._document.get(name)
+        if value is None:
+            return None
+        parsed = parse(value) if isinstance(value, str) else None
+        if parsed is None:
+            raise MalformedError(self.path(name), sentence)
+        return parsed
+
+    def _required(self, name: str, value: T | None) -> T:
+        if value is None:
+            raise MalformedError(self.path(name), "is missing")
+        return value
+
+
+def _commit(text: str) -> str | None:
+    return text if _COMMIT.fullmatch(text) else None
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    dated = instant.utcoffset() is not None and YEAR_MIN <= instant.year <= YEAR_MAX
+    return instant if dated else None

@@ -1,0 +1,24 @@
+"""What ingress counts; dashboards and alerts rely on the names."""
+
+from prometheus_client import Counter
+
+from shared.metrics import REGISTRY
+
+DELIVERIES = Counter(
+    "deliveries_total",
+    "Deliveries that were taken in or recognised, by endpoint and outcome.",
+    ("endpoint", "outcome"),
+    registry=REGISTRY,
+)
+DELIVERY_REFUSALS = Counter(
+    "delivery_refusals_total",
+    "Deliveries of a known endpoint that were refused and not stored, by endpoint and reason.",
+    ("endpoint", "reason"),
+    registry=REGISTRY,
+)
+WAKES = Counter(
+    "dispatcher_wakes_total",
+    "Wakes sent to dispatchers, by whether they were heard; a lost one costs a poll interval.",
+    ("outcome",),
+    registry=REGISTRY,
+)

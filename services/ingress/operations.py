@@ -1,0 +1,110 @@
+"""Takes deliveries in, and finds them again. The file to read first is `take_operations`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fencepost.errors import (
+    BodyTooLarge,
+    DatabaseUnavailable,
+    FieldInvalid,
+    Refusal,
+    ResourceNotFound,
+)
+
+from services.ingress import deliveries_store, github_rules, take_operations
+from services.ingress.body_rules import MalformedError, read_document
+from services.ingress.deliveries_store import DeliveryRow
+from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
+from services.ingress.rules import Reading
+from services.ingress.settings import IngressSettings
+from services.ingress.submissions import Submission, SubmissionOutcome, Taken
+from services.ingress.take_operations import Item
+from shared.database import Database, Transaction
+from shared.schema.states import DeliveryOutcome
+
+READERS = {"github": github_rules.read}
+"""How each forge's events are read: an event's name and its document make a Reading."""
+
+LARGE_BODY_BYTES = 256 * 1024
+"""Above this a body is read in a thread, so that one large body does not delay all others."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Intake on one database; `wake` is told each queue that has new work, after the commit."""
+
+    database: Database
+    settings: IngressSettings
+    wake: Callable[[str], None]
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[SubmissionOutcome]:
+        """Takes deliveries in, in one transaction; keeps I1, I2, I4, I13.
+
+        A malformed, too large or conflicting one is refused by itself and writes nothing.
+        Raises DatabaseUnavailable or Overloaded: then nothing was taken in, unless it says that
+        the outcome is unknown; the same delivery ids again tell (X6).
+        """
+        read = [await self._read(submission) for submission in submissions]
+        items = [item for item in read if isinstance(item, Item)]
+        taken = iter(await self._take_in(items) if items else [])
+        outcomes = [next(taken) if isinstance(each, Item) else each for each in read]
+        for submission, outcome in zip(submissions, outcomes, strict=True):
+            self._tell(submission, outcome)
+        return outcomes
+
+    async def find_delivery(self, *, tenant: str, endpoint: str, delivery_id: str) -> DeliveryRow:
+        """The tenant's stored delivery; raises ResourceNotFound (X8)."""
+        found = await self.database.read(
+            lambda tx: deliveries_store.find_delivery(
+                tx, tenant=tenant, endpoint=endpoint, delivery_id=delivery_id
+            )
+        )
+        if found is None:
+            raise ResourceNotFound(kind="delivery", name=delivery_id)
+        return found
+
+    async def _read(self, submission: Submission) -> Item | Refusal:
+        limit_bytes = self.settings.body_limit_bytes
+        if len(submission.body) > limit_bytes:
+            return BodyTooLarge(limit_bytes=limit_bytes)
+        try:
+            if len(submission.body) > LARGE_BODY_BYTES:
+                reading = await asyncio.to_thread(_reading, submission)
+            else:
+                reading = _reading(submission)
+        except MalformedError as malformed:
+            return FieldInvalid(violations=[(malformed.field, malformed.sentence)])
+        return Item(submission, reading)
+
+    async def _take_in(self, items: Sequence[Item]) -> list[SubmissionOutcome]:
+        ttl_seconds = self.settings.dedupe_ttl_seconds
+
+        async def taken(tx: Transaction) -> list[SubmissionOutcome]:
+            return await take_operations.take_in(tx, items, ttl_seconds)
+
+        try:
+            return await self.database.run(taken)
+        except DatabaseUnavailable as lost:
+            if not lost.outcome_unknown:
+                raise
+            unknown = lost
+        # The delivery ids say what became of the lost COMMIT: all new, or all taken in (X6).
+        try:
+            return await self.database.run(taken)
+        except DatabaseUnavailable:
+            raise unknown from None
+
+    def _tell(self, submission: Submission, outcome: SubmissionOutcome) -> None:
+        endpoint = submission.endpoint
+        if isinstance(outcome, Taken):
+            DELIVERIES.labels(endpoint.name, outcome.outcome.value).inc()
+            if outcome.outcome is DeliveryOutcome.ACCEPTED:
+                self.wake(endpoint.queue)
+        else:
+            DELIVERY_REFUSALS.labels(endpoint.name, outcome.reason).inc()
+
+
+def _reading(submission: Submission) -> Reading:
+    document = read_document(submission.body, submission.content_type)
+    return READERS[submission.endpoint.forge](submission.event, document)

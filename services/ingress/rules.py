@@ -1,0 +1,216 @@
+"""Which head is current and whether a delivery makes work: decided from what the forge says.
+
+Order of arrival proves nothing. An event is newer than what is recorded when the forge dates it
+later, or when it starts from exactly what is recorded (pushed from that head, reopened from
+closed) and is not dated earlier. It is older when it is dated earlier. Everything else is unclear:
+then the recorded head stays, and the delivered head gets its work all the same, under the
+generation that head had, or the current one; whoever dispatches it looks again. Doubt about
+closing counts as open: looking at a closed change request is waste, missing an open one is a loss.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+
+from shared.schema.states import ChangeRequestState
+
+FIRST_GENERATION = 1
+
+
+class IgnoredReason(StrEnum):
+    """Why a delivery was recorded and makes no work."""
+
+    PING = "ping"
+    EVENT_UNWANTED = "event-unwanted"
+    ACTION_UNWANTED = "action-unwanted"
+    DRAFT = "draft"
+    CLOSED = "closed"
+    HEAD_OUTDATED = "head-outdated"
+
+
+IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
+    {
+        IgnoredReason.PING: "The forge only asked whether somebody listens.",
+        IgnoredReason.EVENT_UNWANTED: "No work follows from events of this name.",
+        IgnoredReason.ACTION_UNWANTED: "The event is wanted, but not with this action.",
+        IgnoredReason.DRAFT: "Drafts get their work when they are ready for review.",
+        IgnoredReason.CLOSED: "The change request is closed.",
+        IgnoredReason.HEAD_OUTDATED: "The forge dated a newer head later than this one.",
+    }
+)
+"""Every reason with the sentence that documents it."""
+
+
+class Transition(StrEnum):
+    """What brought a change request to the state that an event shows."""
+
+    OPENED = "opened"
+    PUSHED = "pushed"
+    REOPENED = "reopened"
+    READIED = "readied"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeRequestEvent:
+    """What a delivery says of a change request, the same for every forge."""
+
+    transition: Transition
+    repo_id: int
+    repo_name: str
+    number: int
+    head_sha: str
+    before_sha: str | None
+    base_ref: str
+    state: ChangeRequestState
+    draft: bool
+    updated_at: datetime | None
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a forge's module read from a body.
+
+    Without `event` nothing is known that work could follow from, and `ignored` says why.
+    """
+
+    event_action: str
+    event: ChangeRequestEvent | None
+    ignored: IgnoredReason | None
+    projection: Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A change request as it is recorded."""
+
+    head_sha: str
+    generation: int
+    state: ChangeRequestState
+    updated_at: datetime | None
+
+
+class Standing(StrEnum):
+    """How an event stands to what is recorded."""
+
+    NEWER = "newer"
+    OLDER = "older"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What becomes of the change request, and of the delivery.
+
+    `record` is what to write, None when the record stands. `becomes_current` says that its head
+    starts `generation`. `generation` is the one to work under, unless `by_head`: then it is the
+    one that the delivered head had, if it ever was current.
+    """
+
+    record: Known | None
+    becomes_current: bool
+    generation: int
+    by_head: bool
+    ignored: IgnoredReason | None
+
+
+def standing(known: Known, event: ChangeRequestEvent) -> Standing:
+    """Whether the forge says that the event came after what is recorded."""
+    if known.updated_at is None:
+        return Standing.NEWER if event.updated_at or _follows(known, event) else Standing.UNCLEAR
+    if event.updated_at is not None and event.updated_at < known.updated_at:
+        return Standing.OLDER
+    if _follows(known, event):
+        return Standing.NEWER
+    if event.updated_at is not None and event.updated_at > known.updated_at:
+        return Standing.NEWER
+    return Standing.UNCLEAR
+
+
+def first_record(event: ChangeRequestEvent) -> Known:
+    """What to record of a change request that nobody has told of yet."""
+    return Known(
+        head_sha=event.head_sha,
+        generation=FIRST_GENERATION,
+        state=event.state,
+        updated_at=event.updated_at,
+    )
+
+
+def decide(known: Known | None, event: ChangeRequestEvent) -> Decision:
+    """What an event changes. The generation rises exactly when a head becomes current."""
+    if known is None:
+        return Decision(
+            record=first_record(event),
+            becomes_current=True,
+            generation=FIRST_GENERATION,
+            by_head=False,
+            ignored=_ignored_by_itself(event),
+        )
+    found = standing(known, event)
+    if found is Standing.NEWER:
+        return _advance(known, event)
+    return Decision(
+        record=None,
+        becomes_current=False,
+        generation=known.generation,
+        by_head=event.head_sha != known.head_sha,
+        ignored=_ignored_by_itself(event) or _ignored_as_late(known, event, found),
+    )
+
+
+def _advance(known: Known, event: ChangeRequestEvent) -> Decision:
+    becomes_current = _becomes_current(known, event)
+    generation = known.generation + becomes_current
+    closed = event.state is ChangeRequestState.CLOSED
+    return Decision(
+        record=Known(
+            head_sha=known.head_sha if closed else event.head_sha,
+            generation=generation,
+            state=event.state,
+            updated_at=event.updated_at or known.updated_at,
+        ),
+        becomes_current=becomes_current,
+        generation=generation,
+        by_head=False,
+        ignored=_ignored_by_itself(event),
+    )
+
+
+def _becomes_current(known: Known, event: ChangeRequestEvent) -> bool:
+    if event.state is ChangeRequestState.CLOSED:
+        return False
+    return (
+        event.head_sha != known.head_sha
+        or known.state is ChangeRequestState.CLOSED
+        or event.transition is Transition.REOPENED
+    )
+
+
+def _follows(known: Known, event: ChangeRequestEvent) -> bool:
+    match event.transition:
+        case Transition.PUSHED:
+            return event.before_sha == known.head_sha
+        case Transition.REOPENED:
+            return known.state is ChangeRequestState.CLOSED
+        case _:
+            return False
+
+
+def _ignored_by_itself(event: ChangeRequestEvent) -> IgnoredReason | None:
+    if event.state is ChangeRequestState.CLOSED:
+        return IgnoredReason.CLOSED
+    return IgnoredReason.DRAFT if event.draft else None
+
+
+def _ignored_as_late(
+    known: Known, event: ChangeRequestEvent, found: Standing
+) -> IgnoredReason | None:
+    if found is not Standing.OLDER:
+        return None
+    if known.state is ChangeRequestState.CLOSED:
+        return IgnoredReason.CLOSED
+    return IgnoredReason.HEAD_OUTDATED if event.head_sha != known.head_sha else None

@@ -1,0 +1,54 @@
+"""What the doors hand to intake, and what they get back."""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from fencepost.errors import Refusal
+
+from services.ingress.endpoints import Endpoint
+from shared.schema.states import DeliveryOutcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """One authentic delivery, exactly as its source sent it."""
+
+    endpoint: Endpoint
+    delivery_id: str
+    event: str
+    content_type: str
+    body: bytes
+    traceparent: str
+
+    @cached_property
+    def body_sha256(self) -> bytes:
+        """What tells two bodies apart."""
+        return hashlib.sha256(self.body).digest()
+
+
+class Match(StrEnum):
+    """What a duplicate was recognised by."""
+
+    NONE = "none"
+    DELIVERY_ID = "delivery-id"
+    KEY = "key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """A delivery that was taken in, or was before: `first_delivery_id` and its intents.
+
+    `reason` says why no work was made; it is empty when work exists.
+    """
+
+    outcome: DeliveryOutcome
+    matched: Match
+    first_delivery_id: str
+    intent_ids: tuple[int, ...]
+    reason: str
+
+
+SubmissionOutcome = Taken | Refusal
+"""A refused item wrote nothing; its neighbours in the list are not touched by it."""

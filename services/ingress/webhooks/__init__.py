@@ -1,0 +1,1 @@
+"""The HTTP door: one small module per forge, one table of answers."""
