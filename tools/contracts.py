@@ -19,7 +19,7 @@ class OnlyContract(Contract):
     modules = fields.ListField(subfield=fields.StringField())
     allowed = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001 - inherited
         """Looks at every direct import of the modules."""
         sources = _matching(graph.modules, _patterns(self.modules))
         allowed = [*_patterns(self.allowed), *_patterns(self.modules)]
@@ -44,7 +44,7 @@ class HomesContract(Contract):
     modules = fields.ListField(subfield=fields.StringField())
     homes = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001 - inherited
         """Looks at every direct import of the modules."""
         imported = _patterns(self.modules)
         homes = _patterns(self.homes)
@@ -75,7 +75,7 @@ class RoomsContract(Contract):
     services = fields.ListField(subfield=fields.StringField())
     rooms = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001 - inherited
         """Looks at every import within a service, through modules in no room."""
         heights = [[room.split() for room in row.split("|")] for row in _patterns(self.rooms)]
         services = _patterns(self.services)
