@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -25,25 +24,21 @@ def too_long(name: str, text: str) -> Iterator[tuple[str, int]]:
     lines = len(text.splitlines())
     if lines > (MAIN_LINES_MAX if name.endswith("__main__.py") else FILE_LINES_MAX):
         yield name, lines
-    in_servicer = "servicer" in Path(name).name and not name.startswith("tests/")
-    for qualified, function, in_class in _functions(ast.parse(text)):
+    for qualified, function in _functions(ast.parse(text)):
         length = (function.end_lineno or function.lineno) - function.lineno + 1
-        is_method = in_servicer and in_class
-        if length > (SERVICER_METHOD_LINES_MAX if is_method else FUNCTION_LINES_MAX):
+        in_servicer = qualified.rpartition(".")[0].endswith("Servicer")
+        if length > (SERVICER_METHOD_LINES_MAX if in_servicer else FUNCTION_LINES_MAX):
             yield f"{name}::{qualified}", length
 
 
-def _functions(
-    node: ast.AST, prefix: str = "", *, in_class: bool = False
-) -> Iterator[tuple[str, Function, bool]]:
+def _functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     for child in ast.iter_child_nodes(node):
+        inner = prefix
+        if isinstance(child, Function | ast.ClassDef):
+            inner = f"{prefix}{child.name}."
         if isinstance(child, Function):
-            yield f"{prefix}{child.name}", child, in_class
-            yield from _functions(child, f"{prefix}{child.name}.")
-        elif isinstance(child, ast.ClassDef):
-            yield from _functions(child, f"{prefix}{child.name}.", in_class=True)
-        else:
-            yield from _functions(child, prefix, in_class=in_class)
+            yield f"{prefix}{child.name}", child
+        yield from _functions(child, inner)
 
 
 def test_nothing_is_longer_than_it_may_be() -> None:
@@ -67,8 +62,8 @@ def body(lines: int, indent: str = "") -> str:
         ("services/a/__main__.py", "a = 1\n" * 61, [("services/a/__main__.py", 61)]),
         (
             "services/a/servicer.py",
-            "class S:\n    async def F(self):\n" + body(15, "    "),
-            [("services/a/servicer.py::S.F", 16)],
+            "class AServicer:\n    async def F(self):\n" + body(15, "    "),
+            [("services/a/servicer.py::AServicer.F", 16)],
         ),
     ],
 )
