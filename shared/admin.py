@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import structlog
 from fencepost.errors import FencepostError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
@@ -16,9 +17,13 @@ from starlette.routing import Route
 from shared.http_server import HttpServer
 from shared.metrics import REGISTRY
 
-CHECK_TIMEOUT_MS = 3000
+CHECK_TIMEOUT_MS = 900
+"""Below the second that a probe commonly waits."""
+
 CHECK_CACHE_MS = 1000
 STOP_GRACE_MS = 200
+
+log = structlog.get_logger(__name__)
 
 Check = Callable[[], Awaitable[None]]
 
@@ -45,7 +50,7 @@ class Readiness:
         """What is not as it should be, by check; empty when all is well."""
         async with self._one_at_a_time:
             if self._verdict is None or not self._verdict.is_fresh:
-                said = await asyncio.gather(*(_problem(check) for check in self._checks.values()))
+                said = await asyncio.gather(*(_problem(*named) for named in self._checks.items()))
                 found = {name: text for name, text in zip(self._checks, said, strict=True) if text}
                 self._verdict = _Verdict(MappingProxyType(found), time.monotonic())
             return self._verdict.problems
@@ -106,7 +111,7 @@ def _not_ready(problems: Mapping[str, str]) -> Response:
     return JSONResponse({"ready": False, "problems": dict(problems)}, status_code=503)
 
 
-async def _problem(check: Check) -> str:
+async def _problem(name: str, check: Check) -> str:
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_MS / 1000):
             await check()
@@ -114,6 +119,7 @@ async def _problem(check: Check) -> str:
         return f"It did not answer within {CHECK_TIMEOUT_MS} ms."
     except FencepostError as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001  (a broken check is a reason not to be ready)
-        return f"The check itself failed ({type(error).__name__}): see the log."
+    except Exception as error:
+        log.error("a readiness check failed by a fault of ours", check=name, exc_info=error)
+        return "The check itself failed: see the log."
     return ""

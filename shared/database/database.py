@@ -35,6 +35,8 @@ CONFLICT_PAUSE_MAX_MS = 160
 RECONNECT_TIMEOUT_S = 1.0
 """After this the pool gives a place up; the next caller makes it try at once, not in minutes."""
 
+PING_TIMEOUT_MS = 800
+
 ACCEPTS_WRITES = statement("SELECT NOT pg_catalog.pg_is_in_recovery() AS accepts_writes")
 
 
@@ -118,8 +120,9 @@ class Database:
     async def ping(self) -> None:
         """Raises DatabaseUnavailable, with a message for operators, unless writes are possible."""
         try:
-            accepts_writes = await self.read(lambda tx: tx.one(ACCEPTS_WRITES, bool))
-        except DatabaseUnavailable as unavailable:
+            async with asyncio.timeout(PING_TIMEOUT_MS / 1000):
+                accepts_writes = await self.read(lambda tx: tx.one(ACCEPTS_WRITES, bool))
+        except (DatabaseUnavailable, TimeoutError) as unavailable:
             why = self._last_fault.sentence or "it does not answer"
             message = f"The database {self._session.place} is away: {why}."
             raise DatabaseUnavailable(message=message) from unavailable
