@@ -284,6 +284,7 @@ class Rows:
         carried = ("run_id", "flush_id", "version", "epoch", "final")
         await self.insert(
             "flushes",
+            request_sha256=hashlib.sha256(row["state"]).digest(),
             state_bytes=len(row["state"]),
             span_count=0,
             **{name: row[name] for name in carried},
