@@ -12,6 +12,7 @@ from shared.embedded.folder import DataFolder, disk_faults_named, make_folder
 from shared.embedded.occupants import (
     Occupants,
     Phase,
+    is_another_process,
     occupants_of,
     process_exists,
     read_postmaster_file,
@@ -22,7 +23,7 @@ PATIENCE_S = 1.0
 """How long a running database may take to notice that its owner has died."""
 
 STOP_PATIENCE_S = 60.0
-"""How long a database that is shutting down may take."""
+"""How long a database that is shutting down, or the programs of a dead start, may take."""
 
 ORPHAN_GRACE_S = 2.0
 """How long children may outlive a killed postmaster before they are killed too."""
@@ -41,6 +42,7 @@ def claimed(folder: DataFolder) -> Iterator[int]:
     try:
         wait_until_free(folder, lock)
         with disk_faults_named(folder):
+            note_starter(lock)
             drop_stale_postmaster_file(folder)
         yield lock
     finally:
@@ -58,8 +60,10 @@ def wait_until_free(folder: DataFolder, lock: int) -> None:
         waited_s = time.monotonic() - began
         if occupants.orphans and waited_s > ORPHAN_GRACE_S:
             kill_orphans(occupants)
-        elif waited_s > patience_s(folder, occupants):
-            raise FolderInUseError(folder.path, occupants.postmaster)
+        elif waited_s > patience_s(folder, occupants, read_starter(lock)):
+            raise FolderInUseError(
+                folder.path, postmaster=occupants.postmaster, starter=read_starter(lock)
+            )
         time.sleep(POLL_S)  # noqa: TID251 (waits for a lock and for other processes)
 
 
@@ -72,13 +76,27 @@ def try_lock(lock: int) -> bool:
     return True
 
 
-def patience_s(folder: DataFolder, occupants: Occupants) -> float:
-    """How long to wait for those who are in the folder."""
-    if occupants.orphans:
-        return STOP_PATIENCE_S
-    noted = read_postmaster_file(folder.cluster)
-    stopping = noted is not None and noted.phase is Phase.STOPPING
-    return STOP_PATIENCE_S if occupants.postmaster and stopping else PATIENCE_S
+def patience_s(folder: DataFolder, occupants: Occupants, starter: int | None) -> float:
+    """How long to wait for those who are in the folder: long if they are about to leave it."""
+    if occupants.postmaster is None:
+        starting = starter is not None and is_another_process(starter)
+        leaving = bool(occupants.orphans) or not starting
+    else:
+        noted = read_postmaster_file(folder.cluster)
+        leaving = noted is not None and noted.phase is Phase.STOPPING
+    return STOP_PATIENCE_S if leaving else PATIENCE_S
+
+
+def note_starter(lock: int) -> None:
+    """Writes our process id into the lock file: a dead starter's programs are waited for."""
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def read_starter(lock: int) -> int | None:
+    """Who took the lock last."""
+    noted = os.pread(lock, 32, 0)
+    return int(noted) if noted.isdigit() else None
 
 
 def kill_orphans(occupants: Occupants) -> None:

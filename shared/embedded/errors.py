@@ -71,11 +71,11 @@ class NotStartedError(EmbeddedPostgresError):
 class FolderInUseError(EmbeddedPostgresError):
     """Another process holds the data folder."""
 
-    def __init__(self, folder: Path, process_id: int | None) -> None:
-        holder = (
-            f"PostgreSQL process {process_id}" if process_id else "another start that is under way"
-        )
-        how = f"stop it (kill -INT {process_id})" if process_id else "wait for it"
+    def __init__(self, folder: Path, *, postmaster: int | None, starter: int | None) -> None:
+        if postmaster is not None:
+            holder, how = f"PostgreSQL process {postmaster}", f"stop it (kill -INT {postmaster})"
+        else:
+            holder, how = f"process {starter}, which is starting it", "wait for that"
         super().__init__(
             f"The data folder {folder} is in use by {holder}: use the database that runs there, "
             f"{how}, or give this one a data folder of its own."

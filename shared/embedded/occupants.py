@@ -87,3 +87,16 @@ def read_postmaster_file(cluster: Path) -> PostmasterFile | None:
 def process_exists(process_id: int) -> bool:
     """Whether any process has this id; False where there is no /proc to look at."""
     return Path("/proc", str(process_id)).exists()
+
+
+def is_another_process(process_id: int) -> bool:
+    """Whether the id belongs to a living process that is not this one."""
+    if process_id == os.getpid():
+        return False
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it belongs to another user
+    return True

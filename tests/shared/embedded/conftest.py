@@ -27,6 +27,17 @@ def made_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pat
     return made
 
 
+@pytest.fixture(scope="session")
+def running(
+    made_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedPostgres]:
+    """A running database for tests that only look at it."""
+    own_folder = tmp_path_factory.mktemp("running") / "data"
+    with EmbeddedPostgres(shutil.copytree(made_folder, own_folder)) as database:
+        yield database
+    shutil.rmtree(own_folder)
+
+
 @pytest.fixture
 def data_folder(made_folder: Path, new_folder: Path) -> Path:
     """A data folder of this test's own."""

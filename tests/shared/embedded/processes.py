@@ -24,6 +24,18 @@ threading.Event().wait()
 """Starts the database in the folder it is given, prints the URL and never stops it."""
 
 
+CLAIMER = """
+import sys, threading
+from pathlib import Path
+from shared.embedded.claim import claimed
+from shared.embedded.folder import DataFolder
+with claimed(DataFolder(Path(sys.argv[1]))):
+    print("claimed", flush=True)
+    threading.Event().wait()
+"""
+"""Claims the folder it is given and gets no further."""
+
+
 def python(*words: str, wrapped_in: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
     """A Python process in the repository's root, with its output as pipes."""
     return subprocess.Popen(

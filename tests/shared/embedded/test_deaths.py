@@ -14,10 +14,13 @@ import pytest
 from shared.embedded import EmbeddedPostgres, claim, lifeline
 from shared.embedded.errors import FolderInUseError
 from shared.embedded.folder import DataFolder
+from shared.embedded.occupants import Occupants
 from tests.shared.embedded.processes import (
+    CLAIMER,
     PARENT,
     cluster_state,
     first_line,
+    foreground,
     living_in,
     postmaster_in,
     python,
@@ -64,6 +67,14 @@ def test_the_next_start_waits_for_a_shutdown_under_way(data_folder: Path) -> Non
         parent.kill()
     with EmbeddedPostgres(data_folder) as database:
         assert_remembered(database.url)
+
+
+def test_a_first_start_that_was_killed_half_way_is_done_anew(new_folder: Path) -> None:
+    with foreground(new_folder) as parent:
+        until_sync((new_folder / "cluster.unfinished").exists, what="a cluster being made")
+        parent.kill()
+    with EmbeddedPostgres(new_folder) as database:
+        remember(database.url)
 
 
 def test_a_killed_server_is_recovered(database: EmbeddedPostgres) -> None:
@@ -142,13 +153,35 @@ def test_a_postmaster_file_that_names_another_program_is_stale(data_folder: Path
 
 
 @pytest.mark.parametrize("torn", ["", "\n", "12"])
-def test_a_torn_postmaster_file_does_not_confuse_the_claim(data_folder: Path, torn: str) -> None:
-    (data_folder / "cluster" / "postmaster.pid").write_text(torn)
-    lock = os.open(data_folder / "lock", os.O_RDWR)
-    with claim.claimed(DataFolder(data_folder)):
+def test_a_torn_postmaster_file_does_not_confuse_the_claim(tmp_path: Path, torn: str) -> None:
+    (tmp_path / "lock").touch()
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "postmaster.pid").write_text(torn)
+    lock = os.open(tmp_path / "lock", os.O_RDWR)
+    with claim.claimed(DataFolder(tmp_path)):
         assert not claim.try_lock(lock)
     assert claim.try_lock(lock)
     os.close(lock)
+
+
+def test_a_start_under_way_elsewhere_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "PATIENCE_S", 0.1)
+    with python("-c", CLAIMER, str(tmp_path)) as starter:
+        first_line(starter)
+        with pytest.raises(FolderInUseError, match=f"process {starter.pid}, which is starting it"):
+            EmbeddedPostgres(tmp_path).start()
+        starter.kill()
+
+
+def test_what_a_dead_start_left_running_is_waited_for(tmp_path: Path) -> None:
+    folder, empty = DataFolder(tmp_path), Occupants(postmaster=None, children=())
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for starter in (ended.pid, os.getpid(), None):
+        assert claim.patience_s(folder, empty, starter) == claim.STOP_PATIENCE_S
+    assert claim.patience_s(folder, empty, os.getppid()) == claim.PATIENCE_S
 
 
 def test_a_server_started_by_hand_is_respected(

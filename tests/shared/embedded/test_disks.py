@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.embedded import EmbeddedPostgres
+from shared.embedded import EmbeddedPostgres, folder
 from shared.embedded.errors import DiskFullError, FolderNotWritableError
 from shared.embedded.folder import DataFolder, disk_fault_in, disk_faults_named
 from tests.shared.embedded.processes import python
@@ -76,11 +76,11 @@ def test_a_disk_that_filled_up_is_named_and_room_heals_it(
     assert healed == "started"
 
 
-@pytest.mark.parametrize("folder", ["", "/data", "/data/cluster"])
-def test_a_read_only_folder_is_named(tmp_path: Path, made_folder: Path, folder: str) -> None:
+@pytest.mark.parametrize("read_only", ["", "/data", "/data/cluster"])
+def test_a_read_only_folder_is_named(tmp_path: Path, made_folder: Path, read_only: str) -> None:
     mounting = 'cp -a "$2" "$1/data"; mount --bind "$1$3" "$1$3"; mount -o remount,bind,ro "$1$3"'
     answer, *quoted = on_a_disk_of_its_own(
-        mounting, FIRST_START, tmp_path, str(made_folder), folder
+        mounting, FIRST_START, tmp_path, str(made_folder), read_only
     )
     assert answer.startswith("FolderNotWritableError The data folder")
     assert "Read-only file system" in answer
@@ -89,9 +89,19 @@ def test_a_read_only_folder_is_named(tmp_path: Path, made_folder: Path, folder: 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(FolderNotWritableError, match="choose another data folder"):
-            EmbeddedPostgres(folder).start()
+            EmbeddedPostgres(path).start()
+
+
+@pytest.mark.parametrize(
+    ("said", "named"), [("LOG:  starting", DiskFullError), ("FATAL:  bad setting", type(None))]
+)
+def test_a_log_that_a_full_disk_swallowed_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, named: type[object]
+) -> None:
+    monkeypatch.setattr(folder, "FULL_BELOW_BYTES", 2**62)
+    assert type(disk_fault_in(said, DataFolder(tmp_path))) is named
 
 
 @pytest.mark.parametrize(

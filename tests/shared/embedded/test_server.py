@@ -154,6 +154,22 @@ def test_stopping_ends_every_process_and_may_be_repeated(database: EmbeddedPostg
     connection.close()
 
 
+def test_a_server_that_is_never_ready_is_not_left_behind(
+    database: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as impatient:
+        impatient.setattr(server, "READY_TIMEOUT_S", 0)
+        with pytest.raises(StartFailedError, match="was not ready within 0 s"):
+            database.start()
+    assert database.process_id is None
+    database.start()
+
+
+def test_ctrl_c_in_a_terminal_is_not_for_the_server(running: EmbeddedPostgres) -> None:
+    assert running.process_id is not None
+    assert os.getsid(running.process_id) != os.getsid(0)
+
+
 def test_a_server_that_does_not_stop_is_cut_off_and_loses_nothing(
     database: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
