@@ -24,6 +24,7 @@ NUMBER_DIGITS_MAX = 40
 TEXT_CHARACTERS_MAX = 1000
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_WORD = re.compile("[!-~]+")
 _REPLACEMENT = "\ufffd"
 
 
@@ -53,6 +54,17 @@ def read_document(body: bytes, content_type: str) -> dict[str, object]:
 def storable(text: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
     """The text as a database can store it, cut to a length."""
     return _UNSTORABLE.sub(_REPLACEMENT, text[:characters_max])
+
+
+def is_storable(text: str) -> bool:
+    """Whether a database can store the text as it is."""
+    return _UNSTORABLE.search(text) is None
+
+
+def check_word(field: str, text: str) -> None:
+    """Raises MalformedError unless the text is visible ASCII without blanks."""
+    if not _WORD.fullmatch(text):
+        raise MalformedError(field, "must be visible ASCII without blanks")
 
 
 def _text(body: bytes) -> str:

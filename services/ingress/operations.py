@@ -13,7 +13,7 @@ from fencepost.errors import (
 )
 
 from services.ingress import deliveries_store, github_rules, take_operations
-from services.ingress.body_rules import MalformedError, read_document
+from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
 from services.ingress.rules import Reading
@@ -55,6 +55,8 @@ class Intake:
 
     async def find_delivery(self, *, tenant: str, endpoint: str, delivery_id: str) -> DeliveryRow:
         """The tenant's stored delivery; raises ResourceNotFound (X8)."""
+        if not (is_storable(endpoint) and is_storable(delivery_id)):
+            raise ResourceNotFound(kind="delivery", name=delivery_id)
         found = await self.database.read(
             lambda tx: deliveries_store.find_delivery(
                 tx, tenant=tenant, endpoint=endpoint, delivery_id=delivery_id
@@ -106,5 +108,8 @@ class Intake:
 
 
 def _reading(submission: Submission) -> Reading:
+    check_word("event", submission.event)
+    if not is_storable(submission.content_type):
+        raise MalformedError("content_type", "must not hold U+0000")
     document = read_document(submission.body, submission.content_type)
     return READERS[submission.endpoint.forge](submission.event, document)

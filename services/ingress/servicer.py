@@ -1,0 +1,116 @@
+"""IngressService: protobuf in, protobuf out, for the caller's tenant."""
+
+from fencepost.common.v1 import key_pb2
+from fencepost.errors import Refusal
+from fencepost.ingress.v1 import ingress_pb2, ingress_pb2_grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc.aio import ServicerContext
+
+from services.ingress.body_rules import JSON
+from services.ingress.deliveries_store import DeliveryRow
+from services.ingress.endpoints import Endpoints
+from services.ingress.operations import Intake
+from services.ingress.submissions import Match, Submission, Taken
+from shared.rpc.caller import current_caller
+from shared.schema.states import DeliveryOutcome
+from shared.telemetry import current_traceparent
+
+_OUTCOMES = {
+    DeliveryOutcome.ACCEPTED: ingress_pb2.DELIVERY_OUTCOME_ACCEPTED,
+    DeliveryOutcome.DUPLICATE: ingress_pb2.DELIVERY_OUTCOME_DUPLICATE,
+    DeliveryOutcome.IGNORED: ingress_pb2.DELIVERY_OUTCOME_IGNORED,
+}
+_MATCHES = {
+    Match.NONE: ingress_pb2.DUPLICATE_MATCH_UNSPECIFIED,
+    Match.DELIVERY_ID: ingress_pb2.DUPLICATE_MATCH_DELIVERY_ID,
+    Match.KEY: ingress_pb2.DUPLICATE_MATCH_KEY,
+}
+
+
+class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
+    """Translates between the wire and the operations."""
+
+    def __init__(self, intake: Intake, endpoints: Endpoints) -> None:
+        self._intake = intake
+        self._endpoints = endpoints
+
+    async def SubmitDelivery(  # noqa: N802 - named by the contract
+        self,
+        request: ingress_pb2.SubmitDeliveryRequest,
+        context: ServicerContext[  # noqa: ARG002
+            ingress_pb2.SubmitDeliveryRequest, ingress_pb2.SubmitDeliveryResponse
+        ],
+    ) -> ingress_pb2.SubmitDeliveryResponse:
+        """Takes one delivery in."""
+        [outcome] = await self._intake.submit([self._submission(request)])
+        if isinstance(outcome, Refusal):
+            raise outcome
+        return _response(outcome)
+
+    async def GetDelivery(  # noqa: N802 - named by the contract
+        self,
+        request: ingress_pb2.GetDeliveryRequest,
+        context: ServicerContext[  # noqa: ARG002
+            ingress_pb2.GetDeliveryRequest, ingress_pb2.GetDeliveryResponse
+        ],
+    ) -> ingress_pb2.GetDeliveryResponse:
+        """Reads one delivery."""
+        found = await self._intake.find_delivery(
+            tenant=current_caller().require_tenant(),
+            endpoint=request.endpoint,
+            delivery_id=request.delivery_id,
+        )
+        return ingress_pb2.GetDeliveryResponse(delivery=_delivery(found))
+
+    def _submission(self, request: ingress_pb2.SubmitDeliveryRequest) -> Submission:
+        tenant = current_caller().require_tenant()
+        return Submission(
+            endpoint=self._endpoints.of_tenant(tenant, request.endpoint),
+            delivery_id=request.delivery_id,
+            event=request.event,
+            content_type=request.content_type or JSON,
+            body=request.body,
+            traceparent=current_traceparent(),
+        )
+
+
+def _response(taken: Taken) -> ingress_pb2.SubmitDeliveryResponse:
+    return ingress_pb2.SubmitDeliveryResponse(
+        outcome=_OUTCOMES[taken.outcome],
+        matched=_MATCHES[taken.matched],
+        first_delivery_id=taken.first_delivery_id,
+        intent_ids=taken.intent_ids,
+        reason=taken.reason,
+    )
+
+
+def _delivery(row: DeliveryRow) -> ingress_pb2.Delivery:
+    received_at = Timestamp()
+    received_at.FromDatetime(row.received_at)
+    return ingress_pb2.Delivery(
+        endpoint=row.endpoint,
+        delivery_id=row.delivery_id,
+        event=row.event,
+        event_action=row.event_action,
+        received_at=received_at,
+        outcome=_OUTCOMES[row.outcome],
+        reason=row.reason,
+        intent_ids=row.intent_ids,
+        key=_key(row),
+        body_bytes=row.body_bytes,
+        body_sha256=row.body_sha256.hex(),
+        traceparent=row.traceparent,
+    )
+
+
+def _key(row: DeliveryRow) -> key_pb2.Key | None:
+    if row.head_sha is None or row.repo_id is None or row.number is None:
+        return None
+    return key_pb2.Key(
+        forge_instance=row.forge_instance,
+        repo_id=row.repo_id,
+        number=row.number,
+        head_sha=row.head_sha,
+        suffix=row.suffix or "",
+        label=row.key_label or "",
+    )

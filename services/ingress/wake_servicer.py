@@ -1,0 +1,108 @@
+"""Tells every dispatcher that new work waits: best effort, beside the answers, never before them.
+
+With every wake lost, work starts within the dispatcher's poll interval (I11).
+"""
+
+import asyncio
+import socket
+from dataclasses import replace
+
+from fencepost.channel import Channel, ChannelSettings, connect
+from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
+from fencepost.errors import FencepostError
+from grpc import StatusCode
+
+from services.ingress.metrics import WAKES
+from services.ingress.settings import IngressSettings
+from shared.settings import host_and_port
+from shared.ticking import Ticker
+
+IDLE_TICK_MS = 60_000
+"""Between wakes the ticker has nothing to do; this is how often it finds that out."""
+
+QUEUES_MAX = 100
+"""Queues in one wake; the contract's limit."""
+
+
+class Waker:
+    """Collects queues and wakes with all of them at once; one wake is under way at a time."""
+
+    def __init__(self, settings: IngressSettings) -> None:
+        self._host, self._port = host_and_port(settings.dispatcher_address)
+        key = settings.api_key
+        self._template = ChannelSettings(
+            target=settings.dispatcher_address,
+            api_key=key.get_secret_value() if key else None,
+            allow_plaintext=settings.dispatcher_allow_plaintext,
+            deadline_ms=settings.wake_timeout_ms,
+        )
+        self._timeout_s = settings.wake_timeout_ms / 1000
+        self._queues: set[str] = set()
+        self._channels: dict[str, Channel] = {}
+        self.ticker = Ticker("wake dispatchers", period_ms=IDLE_TICK_MS, tick=self.tick)
+
+    def wake(self, queue: str) -> None:
+        """Notes that new work waits on a queue, and returns at once."""
+        self._queues.add(queue)
+        self.ticker.wake()
+
+    async def tick(self) -> bool:
+        """Sends what was noted to every address; raises FencepostError if one did not hear.
+
+        Returns whether more was noted than fits one wake.
+        """
+        queues = sorted(self._queues)[:QUEUES_MAX]
+        if not queues:
+            return False
+        self._queues.difference_update(queues)
+        answers = await asyncio.gather(
+            *(self._send(address, queues) for address in await self._addresses())
+        )
+        missed = [answer for answer in answers if answer is not None]
+        WAKES.labels("heard").inc(len(answers) - len(missed))
+        WAKES.labels("lost").inc(len(missed))
+        if missed:
+            raise missed[0]
+        return bool(self._queues)
+
+    async def close(self) -> None:
+        """Closes the channels."""
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+    async def _send(self, address: str, queues: list[str]) -> FencepostError | None:
+        stub = work_pb2_grpc.DispatchServiceStub(self._channel(address))
+        try:
+            await stub.Wake(work_pb2.WakeRequest(queues=queues), timeout=self._timeout_s)
+        except FencepostError as missed:
+            return missed
+        return None
+
+    def _channel(self, address: str) -> Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = connect(replace(self._template, target=address))
+            self._channels[address] = channel
+        return channel
+
+    async def _addresses(self) -> list[str]:
+        """Every address that the dispatcher's name has now; channels to old ones are closed."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except (OSError, TimeoutError) as error:
+            WAKES.labels("lost").inc()
+            raise FencepostError(
+                f"{self._host} has no address", code=StatusCode.UNAVAILABLE
+            ) from error
+        addresses = sorted({_target(family, where) for family, _, _, _, where in found})
+        for gone in self._channels.keys() - set(addresses):
+            await self._channels.pop(gone).close()
+        return addresses
+
+
+def _target(family: int, where: tuple[object, ...]) -> str:
+    host, port = where[:2]
+    return f"ipv6:[{host}]:{port}" if family == socket.AF_INET6 else f"ipv4:{host}:{port}"

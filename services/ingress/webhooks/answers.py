@@ -1,0 +1,120 @@
+"""Answers: a status from the forge's table, and a JSON body that says what happened.
+
+Taken in: {outcome, delivery, first_delivery, matched, intents, reason}.
+Refused: {reason, message, field, delivery}; `field` is empty unless one broke its rule.
+"""
+
+from collections.abc import Mapping
+
+from fencepost.errors import (
+    BodyTooLarge,
+    DeliveryConflict,
+    FencepostError,
+    FieldInvalid,
+    Internal,
+    ResourceNotFound,
+)
+from starlette.responses import JSONResponse
+
+from services.ingress.submissions import Taken
+from services.ingress.webhooks.forge import Answer, Forge
+from shared.schema.states import DeliveryOutcome
+
+UNKNOWN_ENDPOINT_STATUS = 404
+TOO_SLOW_STATUS = 408
+FAULT_STATUS = 500
+
+SIGNATURE_INVALID = "SIGNATURE_INVALID"
+BODY_TOO_SLOW = "BODY_TOO_SLOW"
+
+CLOSE: Mapping[str, str] = {"Connection": "close"}
+"""Sent where a body was not read to its end: what follows on the connection is not a request."""
+
+_TAKEN = {
+    DeliveryOutcome.ACCEPTED: Answer.ACCEPTED,
+    DeliveryOutcome.DUPLICATE: Answer.DUPLICATE,
+    DeliveryOutcome.IGNORED: Answer.IGNORED,
+}
+
+
+def taken(forge: Forge, outcome: Taken, *, delivery_id: str) -> JSONResponse:
+    """The delivery is durable, now or since its first submission."""
+    return JSONResponse(
+        {
+            "outcome": outcome.outcome.value,
+            "delivery": delivery_id,
+            "first_delivery": outcome.first_delivery_id,
+            "matched": outcome.matched.value,
+            "intents": list(outcome.intent_ids),
+            "reason": outcome.reason,
+        },
+        status_code=forge.statuses[_TAKEN[outcome.outcome]],
+    )
+
+
+def refused(
+    forge: Forge, refusal: FencepostError, *, delivery_id: str, retry_after_s: int
+) -> JSONResponse:
+    """Nothing was stored, or it is not known; a refusal that may pass says when to come again."""
+    answer = _answer(refusal)
+    headers: Mapping[str, str] = {}
+    if answer is Answer.AWAY:
+        headers = {"Retry-After": str(retry_after_s)}
+    elif answer is Answer.TOO_LARGE:
+        headers = CLOSE
+    return JSONResponse(
+        _refusal(refusal.reason, refusal.message, field=_field(refusal), delivery=delivery_id),
+        status_code=FAULT_STATUS if answer is None else forge.statuses[answer],
+        headers=headers,
+    )
+
+
+def unauthentic(forge: Forge) -> JSONResponse:
+    """The signature is missing, doubled or made with another secret; nothing else was looked at."""
+    message = f"Send one {forge.signature_header} header, made over the raw body with the secret."
+    return JSONResponse(
+        _refusal(SIGNATURE_INVALID, message), status_code=forge.statuses[Answer.UNAUTHENTIC]
+    )
+
+
+def unknown_endpoint(refusal: ResourceNotFound) -> JSONResponse:
+    """No such endpoint, or no single one."""
+    return JSONResponse(
+        _refusal(refusal.reason, refusal.message), status_code=UNKNOWN_ENDPOINT_STATUS
+    )
+
+
+def too_slow(timeout_ms: int) -> JSONResponse:
+    """The body stayed away."""
+    message = f"The body did not come within {timeout_ms} ms: nothing was stored."
+    return JSONResponse(
+        _refusal(BODY_TOO_SLOW, message), status_code=TOO_SLOW_STATUS, headers=CLOSE
+    )
+
+
+def fault(error_id: str) -> JSONResponse:
+    """A fault of ours, which only the log describes."""
+    internal = Internal(error_id=error_id)
+    return JSONResponse(_refusal(internal.reason, internal.message), status_code=FAULT_STATUS)
+
+
+def _answer(refusal: FencepostError) -> Answer | None:
+    match refusal:
+        case FieldInvalid():
+            return Answer.MALFORMED
+        case DeliveryConflict():
+            return Answer.CONFLICT
+        case BodyTooLarge():
+            return Answer.TOO_LARGE
+        case _:
+            return Answer.AWAY if refusal.retriable else None
+
+
+def _field(refusal: FencepostError) -> str:
+    if isinstance(refusal, FieldInvalid) and refusal.violations:
+        return refusal.violations[0][0]
+    return ""
+
+
+def _refusal(reason: str, message: str, *, field: str = "", delivery: str = "") -> dict[str, str]:
+    return {"reason": reason, "message": message, "field": field, "delivery": delivery}

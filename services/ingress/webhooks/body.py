@@ -1,0 +1,59 @@
+"""Reads a request's body: bounded in size and time, whatever Content-Length says."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fencepost.errors import BodyTooLarge, FieldInvalid
+from starlette.requests import ClientDisconnect, Request
+
+from services.ingress.webhooks.admission import Place
+
+
+class BodyTooSlowError(Exception):
+    """The body did not come in time."""
+
+
+async def read_body(request: Request, place: Place, *, limit_bytes: int, timeout_ms: int) -> bytes:
+    """The raw body. Raises BodyTooLarge as soon as that is known, BodyTooSlowError, FieldInvalid.
+
+    What is over the limit is never kept (I10).
+    """
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await _read(request, place, limit_bytes)
+    except TimeoutError:
+        raise BodyTooSlowError from None
+    except ClientDisconnect:
+        raise FieldInvalid(violations=[("body", "ended before its length was reached")]) from None
+
+
+async def _read(request: Request, place: Place, limit_bytes: int) -> bytes:
+    chunks = request.stream()
+    declared_bytes = _declared_bytes(request)
+    if declared_bytes > limit_bytes:
+        if "expect" not in request.headers:
+            await _discard(chunks, limit_bytes)
+        raise BodyTooLarge(limit_bytes=limit_bytes)
+    body = bytearray()
+    async for chunk in chunks:
+        if len(body) + len(chunk) > limit_bytes:
+            body.clear()
+            await _discard(chunks, limit_bytes)
+            raise BodyTooLarge(limit_bytes=limit_bytes)
+        place.hold(len(chunk))
+        body += chunk
+    return bytes(body)
+
+
+async def _discard(chunks: AsyncIterator[bytes], discard_bytes_max: int) -> None:
+    """Lets a sender that is still writing come to the end, so that it reads the answer."""
+    discarded_bytes = 0
+    async for chunk in chunks:
+        discarded_bytes += len(chunk)
+        if discarded_bytes > discard_bytes_max:
+            return
+
+
+def _declared_bytes(request: Request) -> int:
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else 0

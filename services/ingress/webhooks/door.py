@@ -1,0 +1,163 @@
+"""POST /webhooks/{forge}/{endpoint}: bounded, authentic, named, then taken in; one answer each.
+
+Nothing is parsed before the signature over the raw bytes was checked, and no 2xx is sent without a
+durable record.
+"""
+
+import asyncio
+import secrets
+from time import perf_counter
+
+import structlog
+from fencepost.errors import (
+    DatabaseUnavailable,
+    FencepostError,
+    Refusal,
+    ResourceNotFound,
+)
+from opentelemetry.trace import SpanKind, StatusCode, Tracer
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from services.ingress.body_rules import JSON
+from services.ingress.endpoints import Endpoint, Endpoints
+from services.ingress.metrics import DELIVERY_REFUSALS
+from services.ingress.operations import Intake
+from services.ingress.settings import IngressSettings
+from services.ingress.submissions import Submission, SubmissionOutcome
+from services.ingress.webhooks import answers, github
+from services.ingress.webhooks.admission import Admission
+from services.ingress.webhooks.body import BodyTooSlowError, read_body
+from services.ingress.webhooks.envelope import claimed_delivery_id, read_envelope
+from services.ingress.webhooks.forge import Forge
+from shared import semantic
+from shared.metrics import HTTP_SERVER_DURATION
+from shared.telemetry import context_from, current_traceparent
+
+FORGES = {"github": github.FORGE}
+
+ROUTES = ("/webhooks/{forge}/{endpoint}", "/webhooks/{forge}")
+"""Without an endpoint's name: the forge's only one."""
+
+ERROR_ID_BYTES = 8
+
+log = structlog.get_logger(__name__)
+
+
+class NotAuthenticError(Exception):
+    """The signature is missing, doubled, or not over these bytes."""
+
+
+class WebhookDoor:
+    """Answers webhooks; what it holds at once is bounded."""
+
+    def __init__(
+        self, endpoints: Endpoints, intake: Intake, settings: IngressSettings, tracer: Tracer
+    ) -> None:
+        self._endpoints = endpoints
+        self._intake = intake
+        self._settings = settings
+        self._tracer = tracer
+        self._admission = Admission(
+            requests_max=settings.webhook_concurrency_max,
+            bytes_max=settings.webhook_buffer_bytes_max,
+        )
+
+    def app(self) -> Starlette:
+        """The application to serve."""
+        return Starlette(
+            routes=[Route(path, self.receive, methods=["POST"]) for path in ROUTES],
+            exception_handlers={Exception: tell_fault},
+        )
+
+    async def receive(self, request: Request) -> JSONResponse:
+        """One webhook: its span, its answer, its figures."""
+        began_s = perf_counter()
+        with self._tracer.start_as_current_span(
+            semantic.WEBHOOK,
+            context_from(request.headers.get("traceparent", "")),
+            SpanKind.SERVER,
+            {semantic.HTTP_REQUEST_METHOD: "POST", semantic.HTTP_ROUTE: ROUTES[0]},
+        ) as span:
+            response = await self._answer(request)
+            span.set_attribute(semantic.HTTP_RESPONSE_STATUS_CODE, response.status_code)
+            if response.status_code >= answers.FAULT_STATUS:
+                span.set_status(StatusCode.ERROR)
+        HTTP_SERVER_DURATION.labels(ROUTES[0], response.status_code).observe(
+            perf_counter() - began_s
+        )
+        return response
+
+    async def _answer(self, request: Request) -> JSONResponse:
+        try:
+            endpoint = self._endpoints.of_forge(
+                request.path_params["forge"], request.path_params.get("endpoint")
+            )
+        except ResourceNotFound as unknown:
+            return answers.unknown_endpoint(unknown)
+        forge = FORGES[endpoint.forge]
+        try:
+            outcome = await self._take_in(request, endpoint, forge)
+        except NotAuthenticError:
+            DELIVERY_REFUSALS.labels(endpoint.name, answers.SIGNATURE_INVALID).inc()
+            return answers.unauthentic(forge)
+        except BodyTooSlowError:
+            DELIVERY_REFUSALS.labels(endpoint.name, answers.BODY_TOO_SLOW).inc()
+            return answers.too_slow(self._settings.body_read_timeout_ms)
+        except FencepostError as refusal:
+            DELIVERY_REFUSALS.labels(endpoint.name, refusal.reason).inc()
+            return self._refused(request, forge, refusal)
+        if isinstance(outcome, Refusal):
+            return self._refused(request, forge, outcome)
+        return answers.taken(
+            forge, outcome, delivery_id=claimed_delivery_id(forge, request.headers)
+        )
+
+    def _refused(self, request: Request, forge: Forge, refusal: FencepostError) -> JSONResponse:
+        return answers.refused(
+            forge,
+            refusal,
+            delivery_id=claimed_delivery_id(forge, request.headers),
+            retry_after_s=self._settings.retry_after_s,
+        )
+
+    async def _take_in(
+        self, request: Request, endpoint: Endpoint, forge: Forge
+    ) -> SubmissionOutcome:
+        with self._admission.entered() as place:
+            body = await read_body(
+                request,
+                place,
+                limit_bytes=self._settings.body_limit_bytes,
+                timeout_ms=self._settings.body_read_timeout_ms,
+            )
+            signatures = request.headers.getlist(forge.signature_header)
+            if not forge.is_authentic(signatures, body, endpoint.secrets):
+                raise NotAuthenticError
+            envelope = read_envelope(forge, request.headers)
+            submission = Submission(
+                endpoint=endpoint,
+                delivery_id=envelope.delivery_id,
+                event=envelope.event,
+                content_type=envelope.content_type or JSON,
+                body=body,
+                traceparent=current_traceparent(),
+            )
+            return await self._submit(submission)
+
+    async def _submit(self, submission: Submission) -> SubmissionOutcome:
+        try:
+            async with asyncio.timeout(self._settings.answer_timeout_ms / 1000):
+                [outcome] = await self._intake.submit([submission])
+        except TimeoutError:
+            raise DatabaseUnavailable(outcome_unknown=True) from None
+        return outcome
+
+
+async def tell_fault(_request: Request, error: Exception) -> JSONResponse:
+    """Logs what was not foreseen; the sender learns only where to look."""
+    error_id = secrets.token_hex(ERROR_ID_BYTES)
+    log.error("a webhook failed by a fault of ours", error_id=error_id, exc_info=error)
+    return answers.fault(error_id)
