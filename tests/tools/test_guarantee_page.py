@@ -33,7 +33,8 @@ def page_of_drafts() -> Page:
 def named(page: Page) -> Page:
     """The same page with every mechanism named."""
     return replace(
-        page, promises=tuple(replace(promise, mechanism="here") for promise in page.promises)
+        page,
+        promises=tuple(replace(promise, mechanism="`code.py::guard`") for promise in page.promises),
     )
 
 
@@ -43,6 +44,7 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root
         (root / "docs").mkdir()
+        (root / "code.py").write_text("async def guard() -> None: ...\n")
         (root / "tests/races").mkdir(parents=True)
         self.add_test("test_a.py", TESTS)
         self.page = named(with_proofs(page_of_drafts(), scan(root).tests_by_rule, RULES))
@@ -124,6 +126,13 @@ def test_a_mechanism_that_nobody_named_is_a_fault(tree: Tree) -> None:
     tree.add_test("test_b.py", '@pytest.mark.guarantee("C4")\ndef test_x(): ...\n')
     tree.write(with_proofs(tree.page, scan(tree.root).tests_by_rule, RULES))
     assert tree.fault() == "C4 is promised and its mechanism is not named"
+
+
+@pytest.mark.parametrize("place", ["code.py::gone", "gone.py::guard", "gone.py"])
+def test_a_mechanism_that_does_not_exist_is_a_fault(tree: Tree, place: str) -> None:
+    first = replace(tree.page.promises[0], mechanism=f"`{place}`")
+    tree.write(replace(tree.page, promises=(first, *tree.page.promises[1:])))
+    assert tree.fault().startswith(f"L2 names {place}")
 
 
 def test_a_race_needs_a_proof_that_forces_it(tree: Tree) -> None:

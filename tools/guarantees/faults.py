@@ -1,11 +1,11 @@
 """What can be wrong between the page and the markers, without running a test."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
 from tools.guarantees.catalogue import RACES, RULES
 from tools.guarantees.document import (
-    UNNAMED,
     Draft,
     MalformedPageError,
     Page,
@@ -17,6 +17,8 @@ from tools.guarantees.document import (
 from tools.guarantees.markers import Markers, scan
 
 PAGE = Path("docs/GUARANTEES.md")
+# `file` or `file::name`, in backticks.
+PLACE = re.compile(r"`([\w./-]+\.\w+)(?:::(\w+))?`")
 REFRESH = "run `.venv/bin/python -m tools.guarantees --write`"
 
 
@@ -28,7 +30,11 @@ def faults(repository: Path) -> list[str]:
     except MalformedPageError as error:
         return [str(error)]
     markers = scan(repository)
-    found = [*_catalogue_faults(page), *_marker_faults(markers), *_promise_faults(page, markers)]
+    found = [
+        *_catalogue_faults(page),
+        *_marker_faults(markers),
+        *_promise_faults(page, markers, repository),
+    ]
     current = render(with_proofs(page, markers.tests_by_rule, RULES))
     if not found and current != text:
         found.append(f"{PAGE} is not in its form, or its proofs are not up to date: {REFRESH}")
@@ -58,7 +64,7 @@ def _marker_faults(markers: Markers) -> list[str]:
     ]
 
 
-def _promise_faults(page: Page, markers: Markers) -> list[str]:
+def _promise_faults(page: Page, markers: Markers, repository: Path) -> list[str]:
     promised = {promise.rule for promise in page.promises}
     found = [
         f"{tests[0]} claims {rule}, which is not promised: {REFRESH}"
@@ -69,8 +75,7 @@ def _promise_faults(page: Page, markers: Markers) -> list[str]:
         proofs = markers.tests_by_rule.get(promise.rule, ())
         if not proofs:
             found.append(f"{promise.rule} is promised and no test claims it")
-        if promise.mechanism.startswith(UNNAMED):
-            found.append(f"{promise.rule} is promised and its mechanism is not named")
+        found += _mechanism_faults(promise, repository)
         if promise.race and proofs and not any("/races/" in test for test in proofs):
             found.append(f"{promise.rule} is a race and no test in tests/races claims it")
         found += [
@@ -79,3 +84,23 @@ def _promise_faults(page: Page, markers: Markers) -> list[str]:
             if test not in markers.tests
         ]
     return found
+
+
+def _mechanism_faults(promise: Promise, repository: Path) -> list[str]:
+    places = PLACE.findall(promise.mechanism)
+    if not places:
+        return [f"{promise.rule} is promised and its mechanism is not named"]
+    return [
+        f"{promise.rule} names {file}::{name}, which does not exist"
+        for file, name in places
+        if not _declares(repository / file, name)
+    ]
+
+
+def _declares(path: Path, name: str) -> bool:
+    if not path.is_file():
+        return False
+    declared = (
+        rf"^\s*(async def|def|class)\s+{name}\b|^\s*{name}\b\s*[:=]|^\s*(rpc|message)\s+{name}\b"
+    )
+    return not name or re.search(declared, path.read_text(), re.MULTILINE) is not None
