@@ -1,0 +1,140 @@
+"""Who calls: the bearer credential against the stored keys, cached for a moment (X2).
+
+One lookup runs at a time and asks for every key that is wanted meanwhile, so a flood of made-up
+keys costs one connection, never the pool. While the database is away a cached answer serves until
+its time, then the call fails as DATABASE_UNAVAILABLE: nobody is told that a good key is unknown.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from fencepost.errors import KeyRevoked, KeyUnknown
+from fencepost.metadata import AUTHORIZATION, BEARER, TENANT
+
+from shared.credentials import parse, secret_digest
+from shared.rpc.caller import Caller, on_behalf_of, scope_of
+from shared.rpc.key_store import KeyRow
+
+Lookup = Callable[[Sequence[str]], Awaitable[Sequence[KeyRow]]]
+
+ENTRIES_MAX = 10_000
+"""Cached keys; unknown ones are counted apart, so that they cannot push out known ones."""
+
+KEYS_ASKED_MAX = 1_000
+"""Keys in one lookup."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    row: KeyRow | None
+    caller: Caller | None
+    fresh_until: float
+
+
+class Authenticator:
+    """Turns call metadata into a caller; raises KeyUnknown, KeyRevoked, DatabaseUnavailable."""
+
+    def __init__(self, lookup: Lookup, *, cache_ms: int) -> None:
+        self._lookup = lookup
+        self._cache_s = cache_ms / 1000
+        self._known: dict[str, _Entry] = {}
+        self._unknown: dict[str, _Entry] = {}
+        self._wanted: dict[str, asyncio.Future[_Entry]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def caller(self, metadata: Mapping[str, str | bytes]) -> Caller:
+        """The caller that the metadata proves, with the tenant it names."""
+        key_id, secret = _credential(metadata)
+        entry = self._known.get(key_id) or self._unknown.get(key_id)
+        if entry is None or monotonic() >= entry.fresh_until:
+            entry = await self._ask_for(key_id)
+        caller = _proven(entry, secret)
+        named_tenant = metadata.get(TENANT)
+        return on_behalf_of(caller, str(named_tenant)) if named_tenant else caller
+
+    async def ended(self, key_ids: Iterable[str]) -> set[str]:
+        """Those of these keys that no longer hold, asked anew and not from the cache."""
+        asked = {key_id: self._ask_for(key_id) for key_id in key_ids}
+        entries = await asyncio.gather(*asked.values())
+        return {
+            key_id
+            for key_id, entry in zip(asked, entries, strict=True)
+            if entry.row is None or entry.row.ended
+        }
+
+    async def _ask_for(self, key_id: str) -> _Entry:
+        answer = self._wanted.get(key_id)
+        if answer is None:
+            answer = self._wanted[key_id] = asyncio.get_running_loop().create_future()
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="key lookup")
+        return await asyncio.shield(answer)
+
+    async def _ask(self) -> None:
+        try:
+            while self._wanted:
+                key_ids = list(self._wanted)[:KEYS_ASKED_MAX]
+                answers = {key_id: self._wanted.pop(key_id) for key_id in key_ids}
+                await self._answer(answers)
+        finally:
+            self._asking = None
+
+    async def _answer(self, answers: dict[str, asyncio.Future[_Entry]]) -> None:
+        # Counted from before the question: the answer may be as old as that.
+        fresh_until = monotonic() + self._cache_s
+        try:
+            rows = {row.key_id: row for row in await self._lookup(list(answers))}
+            for key_id, answer in answers.items():
+                entry = _entry(rows.get(key_id), fresh_until)
+                self._remember(key_id, entry)
+                answer.set_result(entry)
+        except Exception as error:  # noqa: BLE001  (each waiting call fails with what went wrong)
+            for answer in answers.values():
+                answer.set_exception(error)
+                # A caller that is gone by now leaves nobody to look at it.
+                answer.exception()
+        finally:
+            for answer in answers.values():
+                answer.cancel()
+
+    def _remember(self, key_id: str, entry: _Entry) -> None:
+        self._known.pop(key_id, None)
+        self._unknown.pop(key_id, None)
+        cache = self._unknown if entry.row is None else self._known
+        if len(cache) >= ENTRIES_MAX:
+            cache.pop(next(iter(cache)))
+        cache[key_id] = entry
+
+
+def _credential(metadata: Mapping[str, str | bytes]) -> tuple[str, str]:
+    sent = metadata.get(AUTHORIZATION)
+    if not isinstance(sent, str) or not sent.startswith(BEARER):
+        raise KeyUnknown
+    credential = parse(sent[len(BEARER) :])
+    if credential is None:
+        raise KeyUnknown
+    return credential
+
+
+def _proven(entry: _Entry, secret: str) -> Caller:
+    row, caller = entry.row, entry.caller
+    if row is None or caller is None:
+        raise KeyUnknown
+    # First the secret: that a key was revoked is told only to who holds it.
+    if not hmac.compare_digest(row.secret_sha256, secret_digest(secret)):
+        raise KeyUnknown
+    if row.ended:
+        raise KeyRevoked
+    return caller
+
+
+def _entry(row: KeyRow | None, fresh_until: float) -> _Entry:
+    if row is None:
+        return _Entry(None, None, fresh_until)
+    scopes = (scope_of(name) for name in row.scopes)
+    known = frozenset(scope for scope in scopes if scope is not None)
+    caller = Caller(key_id=row.key_id, tenant=row.tenant, scopes=known)
+    return _Entry(row, caller, fresh_until)

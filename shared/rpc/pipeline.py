@@ -1,0 +1,183 @@
+"""What stands between the socket and a servicer's method, the same for every RPC.
+
+In order: span and figures, admission, deadline, key and scope, the request's rules, the method;
+and on the way back the one place where an error becomes a status. The handlers are wrapped once,
+when the server is built, instead of by grpc interceptors: those cost a chain of coroutines a call.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc
+from fencepost.errors import DeadlineTooShort
+from google.protobuf.message import Message
+from grpc import aio
+from opentelemetry.trace import Tracer
+
+from shared.rpc.authentication import Authenticator
+from shared.rpc.caller import set_current_caller
+from shared.rpc.methods import Method, Streaming, Unary
+from shared.rpc.open_calls import OpenCall, OpenCalls
+from shared.rpc.outcomes import OK, Outcome, cancelled, outcome_of, tell
+from shared.rpc.recording import Recorder
+
+Input = TypeVar("Input", bytes, AsyncIterator[bytes])
+Output = TypeVar("Output", bytes, None)
+Context = aio.ServicerContext[bytes, bytes]
+Metadata = dict[str, str | bytes]
+
+DEADLINE_MS_MIN = 5
+"""A call with less time left is refused before it begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """What all calls of a server share."""
+
+    calls: OpenCalls
+    authenticator: Authenticator
+    tracer: Tracer
+    default_deadline_ms: int
+
+    def handler(self, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        """The method with everything around it, from bytes to bytes."""
+        if method.unary is not None:
+            unary = _Unary(self, method, method.unary)
+            return grpc.unary_unary_rpc_method_handler(unary.serve)
+        assert method.streaming is not None
+        stream = _Stream(self, method, method.streaming)
+        if method.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(stream.serve_session)
+        return grpc.unary_stream_rpc_method_handler(stream.serve_one_request)
+
+
+class _Rpc:
+    """One RPC of the server: the frame around each of its calls."""
+
+    def __init__(self, shared: Pipeline, method: Method, *, streaming: bool) -> None:
+        self._shared = shared
+        self._method = method
+        self._streaming = streaming
+        self._recorder = Recorder(shared.tracer, method.name)
+
+    async def _framed(
+        self,
+        answer: Callable[[Input, Context, Metadata, OpenCall], Coroutine[Any, Any, Output]],
+        request: Input,
+        context: Context,
+    ) -> Output:
+        metadata: Metadata = dict(context.invocation_metadata() or ())
+        recording = self._recorder.begin(metadata)
+        outcome, call = OK, None
+        try:
+            try:
+                call = self._shared.calls.begin(streaming=self._streaming)
+                return await answer(request, context, metadata, call)
+            except aio.AbortError:
+                # Nothing of ours aborts; a foreign servicer may.
+                outcome = Outcome(context.code())
+                raise
+            except asyncio.CancelledError as error:
+                outcome = _why_cancelled(error, call, context)
+                if outcome.error is None:
+                    raise
+            except Exception as error:  # noqa: BLE001  (here every error becomes a status)
+                outcome = outcome_of(error)
+            await tell(context, outcome)
+        finally:
+            if call is not None:
+                self._shared.calls.finish(call)
+            self._recorder.end(recording, outcome)
+
+    async def _admit(self, context: Context, metadata: Metadata, call: OpenCall) -> None:
+        """Deadline, key and scope; raises what refuses the call."""
+        remaining_s: float | None = context.time_remaining()
+        if remaining_s is not None and remaining_s * 1000 < DEADLINE_MS_MIN:
+            raise DeadlineTooShort
+        caller = await self._shared.authenticator.caller(metadata)
+        caller.require_scope(self._method.scope)
+        call.key_id = caller.key_id
+        set_current_caller(caller)
+
+
+class _Unary(_Rpc):
+    def __init__(self, shared: Pipeline, method: Method, handler: Unary) -> None:
+        super().__init__(shared, method, streaming=False)
+        self._handler = handler
+        self._default_deadline_s = shared.default_deadline_ms / 1000
+
+    async def serve(self, raw: bytes, context: Context) -> bytes:
+        return await self._framed(self._answer, raw, context)
+
+    async def _answer(
+        self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
+    ) -> bytes:
+        await self._admit(context, metadata, call)
+        request = self._method.parse(raw)
+        # A deadline that the caller set is kept by gRPC, which cancels this task.
+        if context.time_remaining() is None:
+            response = await self._within_default_deadline(request, context)
+        else:
+            response = await self._handler(request, context)
+        return response.SerializeToString()
+
+    async def _within_default_deadline(self, request: Message, context: Context) -> Message:
+        deadline = asyncio.timeout(self._default_deadline_s)
+        try:
+            async with deadline:
+                return await self._handler(request, context)
+        except TimeoutError as error:
+            if deadline.expired():
+                raise DeadlineTooShort from error
+            raise
+
+
+class _Stream(_Rpc):
+    """Answers in frames, for as long as both sides want: without a deadline of ours."""
+
+    def __init__(self, shared: Pipeline, method: Method, handler: Streaming) -> None:
+        super().__init__(shared, method, streaming=True)
+        self._handler = handler
+
+    async def serve_session(self, frames: AsyncIterator[bytes], context: Context) -> None:
+        await self._framed(self._session, frames, context)
+
+    async def serve_one_request(self, raw: bytes, context: Context) -> None:
+        await self._framed(self._answers, raw, context)
+
+    async def _session(
+        self, frames: AsyncIterator[bytes], context: Context, metadata: Metadata, call: OpenCall
+    ) -> None:
+        await self._admit(context, metadata, call)
+        await self._send_all(self._handler(self._parsed(frames), context), context)
+
+    async def _answers(
+        self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
+    ) -> None:
+        await self._admit(context, metadata, call)
+        await self._send_all(self._handler(self._method.parse(raw), context), context)
+
+    async def _parsed(self, frames: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+        async for raw in frames:
+            yield self._method.parse(raw)
+
+    async def _send_all(self, responses: AsyncGenerator[Message, None], context: Context) -> None:
+        async with aclosing(responses):
+            async for response in responses:
+                await context.write(response.SerializeToString())
+
+
+def _why_cancelled(
+    error: asyncio.CancelledError, call: OpenCall | None, context: Context
+) -> Outcome:
+    task = asyncio.current_task()
+    assert task is not None, "grpc serves each call in a task"
+    if call is not None and call.error is not None and task.uncancel() == 0:
+        return Outcome(call.error.code, call.error)
+    if task.cancelling() == 0:
+        # Nobody cancelled the call: the method let a cancellation of its own escape.
+        return outcome_of(error)
+    return cancelled(context)
