@@ -36,6 +36,7 @@ from services.publisher.model import (
 )
 from shared.database import Database, Transaction
 from shared.schema.states import AttemptStatus
+from shared.telemetry import current_traceparent
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ class Publishing:
             await asyncio.wait(self._under_way)
 
     async def _publish(self, command: PublishReview) -> Published:
-        with spans.publication_span(self._tracer, key=command.fence.key, kind=REVIEW) as span:
+        with spans.publication_span(self._tracer, fence=command.fence, kind=REVIEW) as span:
             try:
                 published = await self._claimed_and_sent(command, span)
             except FencepostError as refusal:
@@ -92,7 +93,7 @@ class Publishing:
             spans.tell_outcome(span, spans.DUPLICATE)
             return claimed
         slot = claimed.slot
-        spans.tell_attempt(span, publication_id=slot.publication_id, attempt=slot.attempt)
+        spans.tell_attempt(span, slot)
         outcome = await self._sent(claimed)
         publication = await self._recorded(claimed, outcome)
         status = outcome.status.value
@@ -112,7 +113,7 @@ class Publishing:
                 command,
                 compose=lambda place, slot: self._forge.review_draft(place, command.review, slot),
                 claim_token=claim_token,
-                traceparent=spans.current_traceparent(),
+                traceparent=current_traceparent(),
             )
             made = result if isinstance(result, Claim) else None
             return result
@@ -126,9 +127,14 @@ class Publishing:
 
     async def _found(self, claimed: Claim, lost: DatabaseUnavailable) -> Claim:
         """The claim whose commit was not answered, once it is known that it stands. Keeps X6."""
-        if await self._insisting(lambda tx: ledger.is_claimed(tx, claimed)):
-            return claimed
-        raise DatabaseUnavailable from lost
+        try:
+            stands = await self._insisting(lambda tx: ledger.is_claimed(tx, claimed))
+        except (DatabaseUnavailable, Overloaded):
+            log.exception("whether a publication is claimed is not known", **vars(claimed.slot))
+            raise lost from None
+        if not stands:
+            raise DatabaseUnavailable from lost
+        return claimed
 
     async def _sent(self, claimed: Claim) -> Outcome:
         try:

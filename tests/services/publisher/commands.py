@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import SecretStr
+
 from services.publisher.ledger import operations as ledger
 from services.publisher.ledger.operations import Claim
 from services.publisher.model import (
@@ -14,12 +16,18 @@ from services.publisher.model import (
     Slot,
     Verdict,
 )
+from services.publisher.settings import PublisherSettings
 from shared.database import Database, Transaction
 from tests.rows import Work
 
 REVIEW = Review(verdict=Verdict.COMMENT, body="Looks right.")
 CLAIM_TOKEN = "token-of-this-process"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def publisher_settings(database_url: str) -> PublisherSettings:
+    """Settings of a publisher that is not served, and waits as long for a lock as a test may."""
+    return PublisherSettings(database_url=SecretStr(database_url), database_lock_timeout_ms=10_000)
 
 
 def fence_of(work: Work, **changes: Any) -> Fence:

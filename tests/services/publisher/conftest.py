@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from psycopg import AsyncConnection
-from pydantic import SecretStr
 
 from services.publisher.settings import PublisherSettings
 from shared.database import Database
 from shared.schema.grants import Service
 from tests.rows import Rows
+from tests.services.publisher.commands import publisher_settings
 
 
 @pytest.fixture
@@ -22,9 +22,7 @@ async def rows(owner_url: str) -> AsyncIterator[Rows]:
 @pytest.fixture
 def settings(service_url: Callable[[Service], str]) -> PublisherSettings:
     """Settings of a publisher that is not served."""
-    return PublisherSettings(
-        database_url=SecretStr(service_url("publisher")), database_lock_timeout_ms=10_000
-    )
+    return publisher_settings(service_url("publisher"))
 
 
 @pytest.fixture
