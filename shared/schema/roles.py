@@ -25,7 +25,7 @@ SELECT rolname,
         ELSE 'is a member of the owner ' || quote_ident(current_user)
     END
 FROM pg_roles
-WHERE rolname = ANY (%s)
+WHERE rolname = ANY (%s) AND rolname <> current_user
     AND (NOT rolcanlogin OR rolsuper OR rolcreaterole OR rolbypassrls
         OR pg_has_role(rolname, current_user, 'MEMBER'))
 ORDER BY rolname

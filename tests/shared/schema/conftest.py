@@ -2,6 +2,7 @@
 
 import fcntl
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,27 +16,23 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from shared.embedded import EmbeddedPostgres
 from shared.embedded.binaries import Binaries, choose_binaries, find_binaries, system_folders
 from shared.embedded.errors import BinariesMissingError
-from shared.schema.grants import SERVICES, Service, role_of
+from shared.schema.grants import SERVICES, Service
 from shared.schema.migrate import migrate
+from tests.database_server import DatabaseServer, password_of
 
-PASSWORDS: dict[Service, str] = {service: f"{service} knows" for service in SERVICES}
+PASSWORDS: dict[Service, str] = {service: password_of(service) for service in SERVICES}
 
 
 @dataclass(frozen=True)
 class Server:
     """A running server; every database that a test makes on it has a name of its own."""
 
-    database: EmbeddedPostgres
+    owner_url: str
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    @property
-    def owner_url(self) -> str:
-        """The owner, in the database that came with the server."""
-        return self.database.url
 
     def new_database(self, *, owner: str | None = None, template: str = "template1") -> str:
         """URL of an empty database that belongs to `owner`, else to the server's owner role."""
-        name = f"made_{next(self.numbers)}"
+        name = f"made_{os.getpid()}_{next(self.numbers)}"
         with psycopg.connect(self.owner_url, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {}").format(
@@ -50,11 +47,6 @@ class Server:
 def as_role(url: str, role: str, password: str) -> str:
     """The same database as somebody else."""
     return make_conninfo(url, user=role, password=password)
-
-
-def as_service(url: str, service: Service) -> str:
-    """The same database as a service."""
-    return as_role(url, role_of(service), PASSWORDS[service])
 
 
 def database_of(url: str) -> str:
@@ -73,16 +65,16 @@ def programs(kind: str) -> Binaries:
 
 
 @pytest.fixture(scope="session")
-def new_server(
+def new_database_server(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str
-) -> Iterator[Callable[[str], Server]]:
+) -> Iterator[Callable[[str], EmbeddedPostgres]]:
     """Starts servers of a kind, each without our roles; clusters are made once and copied."""
     shared_folder = tmp_path_factory.getbasetemp()
     if worker_id != "master":
         shared_folder = shared_folder.parent
-    running: list[tuple[EmbeddedPostgres, Path]] = []
+    started: list[tuple[EmbeddedPostgres, Path]] = []
 
-    def start(kind: str) -> Server:
+    def start(kind: str) -> EmbeddedPostgres:
         binaries = programs(kind)
         made = shared_folder / f"schema-{kind}-made"
         with (shared_folder / f"schema-{kind}.lock").open("w") as lock:
@@ -95,28 +87,44 @@ def new_server(
         folder = tmp_path_factory.mktemp("server") / kind
         shutil.copytree(made, folder)
         database = EmbeddedPostgres(folder, binaries=binaries)
-        running.append((database, folder))
+        started.append((database, folder))
         database.start()
-        return Server(database)
+        return database
 
     yield start
-    for database, folder in running:
+    for database, folder in started:
         database.stop()
         shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session", params=["embedded", "system"])
-def server(request: pytest.FixtureRequest, new_server: Callable[[str], Server]) -> Server:
+def server(
+    request: pytest.FixtureRequest,
+    database_server: DatabaseServer,
+    new_database_server: Callable[[str], EmbeddedPostgres],
+) -> Server:
     """A server on which our roles exist, with known passwords."""
-    server = new_server(request.param)
+    if request.param == "embedded":
+        return Server(database_server.new_database())
+    server = Server(new_database_server(request.param).url)
     migrate(server.owner_url, role_passwords=PASSWORDS)
     return server
 
 
 @pytest.fixture
-def bare_server(request: pytest.FixtureRequest, new_server: Callable[[str], Server]) -> Server:
-    """A server without our roles; parametrize it with its kind."""
-    return new_server(getattr(request, "param", "embedded"))
+def bare_database(
+    request: pytest.FixtureRequest, new_database_server: Callable[[str], EmbeddedPostgres]
+) -> Iterator[EmbeddedPostgres]:
+    """The embedded database without our roles; parametrize it for another kind."""
+    database = new_database_server(getattr(request, "param", "embedded"))
+    yield database
+    database.stop()
+
+
+@pytest.fixture
+def bare_server(bare_database: EmbeddedPostgres) -> Server:
+    """The same as a server."""
+    return Server(bare_database.url)
 
 
 @pytest.fixture
