@@ -47,19 +47,23 @@ class SchemaFit:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.known: SchemaRow | None = None
-
-    @property
-    def fits(self) -> bool:
-        """Whether the schema was seen and the code may run on it."""
-        return self.known is not None and mismatch(self.known) is None
+        self.fits = False
+        """Whether the schema was seen, and the code may run on it."""
 
     @property
     def found_revision(self) -> int:
         """Revision of the schema; 0 while it is not known."""
         return self.known.revision if self.known is not None else 0
 
+    def require(self) -> None:
+        """Raises SchemaMismatch when the schema is known not to fit."""
+        if self.known is not None and not self.fits:
+            refused = mismatch(self.known)
+            assert refused is not None
+            raise refused
+
     async def check(self) -> None:
         """Asks the database; raises SchemaMismatch, DatabaseUnavailable."""
         self.known = await self._database.read(read_schema)
-        if refused := mismatch(self.known):
-            raise refused
+        self.fits = mismatch(self.known) is None
+        self.require()

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import grpc
 from fencepost.common.v1 import access_pb2
 from fencepost.errors import FencepostError, FieldInvalid
-from fencepost.validation import check
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -47,7 +46,7 @@ class Method:
     name: str
     scope: Scope.ValueType
     request_streaming: bool
-    parse_message: Callable[[bytes], Message]
+    decode_message: Callable[[bytes], Message]
     unary: Unary | None = None
     streaming: Streaming | None = None
 
@@ -56,14 +55,12 @@ class Method:
         """Full name of the service."""
         return self.name.partition("/")[0]
 
-    def parse(self, raw: bytes) -> Message:
-        """The request, whole and valid; raises FieldInvalid naming what is not (X4)."""
+    def decode(self, raw: bytes) -> Message:
+        """The message; raises FieldInvalid when the bytes are none."""
         try:
-            request = self.parse_message(raw)
+            return self.decode_message(raw)
         except DecodeError:
             raise FieldInvalid(violations=[("request", NOT_A_MESSAGE)]) from None
-        check(request)
-        return request
 
 
 class Methods:
@@ -101,7 +98,7 @@ def _method(service: str, name: str, handler: Handler) -> Method:
         name=full_name,
         scope=_scope(service, name),
         request_streaming=handler.request_streaming,
-        parse_message=handler.request_deserializer,
+        decode_message=handler.request_deserializer,
         unary=_unary(full_name, unary) if unary else None,
         streaming=_streaming(full_name, streaming) if streaming else None,
     )

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 import grpc
 from fencepost.errors import DeadlineTooShort
+from fencepost.validation import check
 from google.protobuf.message import Message
 from grpc import aio
 from opentelemetry.trace import Tracer
 
 from shared.rpc.authentication import Authenticator
-from shared.rpc.caller import set_current_caller
+from shared.rpc.caller import ANY, set_current_caller
 from shared.rpc.methods import Method, Streaming, Unary
 from shared.rpc.open_calls import OpenCall, OpenCalls
 from shared.rpc.outcomes import OK, Outcome, cancelled, outcome_of, tell
@@ -41,6 +42,8 @@ class Pipeline:
     authenticator: Authenticator
     tracer: Tracer
     default_deadline_ms: int
+    may_serve: Callable[[], None]
+    """Raises what refuses every call but those that any key may make."""
 
     def handler(self, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]":
         """The method with everything around it, from bytes to bytes."""
@@ -99,8 +102,16 @@ class _Rpc:
             raise DeadlineTooShort
         caller = await self._shared.authenticator.caller(metadata)
         caller.require_scope(self._method.scope)
+        if self._method.scope != ANY:
+            self._shared.may_serve()
         call.key_id = caller.key_id
         set_current_caller(caller)
+
+    def _valid(self, raw: bytes) -> Message:
+        """The request, whole and keeping its rules; raises FieldInvalid naming what is not (X4)."""
+        request = self._method.decode(raw)
+        check(request)
+        return request
 
 
 class _Unary(_Rpc):
@@ -116,7 +127,7 @@ class _Unary(_Rpc):
         self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
     ) -> bytes:
         await self._admit(context, metadata, call)
-        request = self._method.parse(raw)
+        request = self._valid(raw)
         # A deadline that the caller set is kept by gRPC, which cancels this task.
         if context.time_remaining() is None:
             response = await self._within_default_deadline(request, context)
@@ -152,17 +163,18 @@ class _Stream(_Rpc):
         self, frames: AsyncIterator[bytes], context: Context, metadata: Metadata, call: OpenCall
     ) -> None:
         await self._admit(context, metadata, call)
-        await self._send_all(self._handler(self._parsed(frames), context), context)
+        await self._send_all(self._handler(self._decoded(frames), context), context)
 
     async def _answers(
         self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
     ) -> None:
         await self._admit(context, metadata, call)
-        await self._send_all(self._handler(self._method.parse(raw), context), context)
+        await self._send_all(self._handler(self._valid(raw), context), context)
 
-    async def _parsed(self, frames: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+    async def _decoded(self, frames: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+        # Not validated as a whole: the servicer refuses a bad item alone, and the session goes on.
         async for raw in frames:
-            yield self._method.parse(raw)
+            yield self._method.decode(raw)
 
     async def _send_all(self, responses: AsyncGenerator[Message, None], context: Context) -> None:
         async with aclosing(responses):

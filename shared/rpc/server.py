@@ -11,7 +11,7 @@ from shared.rpc.health import Health
 from shared.rpc.methods import Methods
 from shared.rpc.pipeline import Pipeline
 from shared.rpc.tls import server_credentials
-from shared.settings import RuntimeSettings
+from shared.settings import RuntimeSettings, host_and_port
 
 LAST_ANSWERS_S = 0.5
 """Time for answers that are on their way, once every call has ended."""
@@ -42,6 +42,12 @@ class RpcServer:
         self._server: aio.Server | None = None
         self.port = 0
         """The port that is listened on, chosen by the system where the address says 0."""
+
+    @property
+    def address(self) -> str:
+        """host:port that is listened on."""
+        host, _ = host_and_port(self._settings.grpc_address)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> None:
         """Listens; raises PortUnavailableError, CertificateUnreadableError."""
