@@ -89,6 +89,11 @@ publication_attempts = Table(
         unique=True,
         postgresql_where=text(f"status IN ({_BLOCKING})"),
     ),
+    Index(
+        "publication_attempts_in_doubt_idx",
+        "tenant",
+        postgresql_where=text("status IN ('running', 'uncertain')"),
+    ),
 )
 """Attempts to send a publication, with the request as it is sent and what came of it.
 

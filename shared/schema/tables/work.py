@@ -79,6 +79,7 @@ intents = Table(
     Index(None, "tenant", "key", "action"),
     Index(None, "delivery_seq", postgresql_where=text("delivery_seq IS NOT NULL")),
     Index(None, "tenant", "forge_instance", "repo_id", "number"),
+    Index("intents_dead_idx", "tenant", postgresql_where=text("status = 'dead'")),
 )
 """Units of work. Written when made and when settled; what is open stands in ready, waiting or a
 lease. The payload of one made by a delivery is the delivery's body. `attempts` is what was

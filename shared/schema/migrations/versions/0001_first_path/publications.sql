@@ -53,6 +53,8 @@ CREATE TABLE fencepost.publication_attempts (
 CREATE UNIQUE INDEX publication_attempts_blocking_key
     ON fencepost.publication_attempts (publication_id)
     WHERE status IN ('running', 'succeeded', 'uncertain');
+CREATE INDEX publication_attempts_in_doubt_idx ON fencepost.publication_attempts (tenant)
+    WHERE status IN ('running', 'uncertain');
 
 CREATE TABLE fencepost.holds (
     hold_id bigint GENERATED ALWAYS AS IDENTITY,

@@ -35,6 +35,7 @@ CREATE TABLE fencepost.intents (
     CONSTRAINT intents_key_parts_check
         CHECK (num_nulls(forge_instance, repo_id, number, head_sha) IN (0, 4))
 );
+CREATE INDEX intents_dead_idx ON fencepost.intents (tenant) WHERE status = 'dead';
 CREATE INDEX intents_delivery_seq_idx ON fencepost.intents (delivery_seq)
     WHERE delivery_seq IS NOT NULL;
 CREATE INDEX intents_tenant_forge_instance_repo_id_number_idx
