@@ -1,0 +1,215 @@
+"""Intake's races, each forced: all contenders are seen waiting before anything is decided."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+from fencepost.errors import DeliveryConflict
+from psycopg import sql
+
+from services.ingress.submissions import Match, SubmissionOutcome, Taken
+from shared.keys import Key
+from shared.schema.grants import Service
+from shared.schema.states import DeliveryOutcome
+from tests.races.forcing import Blocker, blocking, forced
+from tests.rows import Rows
+from tests.services.ingress.desk import Desk, opened
+from tests.services.ingress.pulls import NUMBER, REPO_ID, TENANT, A, B, C, pull, settings_of
+
+ACCEPTED, DUPLICATE = DeliveryOutcome.ACCEPTED, DeliveryOutcome.DUPLICATE
+CONTENDERS = 4
+
+
+@pytest.fixture
+async def desk(owner_url: str, service_url: Callable[[Service], str]) -> AsyncIterator[Desk]:
+    async with opened(owner_url, settings_of(service_url("ingress"))) as desk:
+        yield desk
+
+
+@pytest.fixture
+async def blocker(owner_url: str) -> AsyncIterator[Blocker]:
+    async with blocking(owner_url) as blocker:
+        yield blocker
+
+
+async def winner(blocker: Blocker, delivery_id: str) -> int:
+    """Writes, without a commit, what an intake that was first would; returns its intent."""
+    rows = Rows(blocker.connection, tenant=TENANT)
+    body = pull()
+    key = Key(forge_instance="github.com", repo_id=REPO_ID, number=NUMBER, head_sha=A).canonical()
+    delivery = await rows.delivery(delivery_id=delivery_id, body=body, key=key)
+    await rows.insert(
+        "delivery_markers",
+        tenant=TENANT,
+        endpoint="github",
+        delivery_id=delivery_id,
+        body_sha256=delivery["body_sha256"],
+        expires_at=sql.SQL("clock_timestamp() + interval '1 hour'"),
+    )
+    intent = await rows.insert(
+        "intents",
+        tenant=TENANT,
+        queue="reviews",
+        key=key,
+        key_label=key,
+        action="container-dispatch",
+        generation=1,
+        content_type="application/json",
+        delivery_seq=delivery["delivery_seq"],
+    )
+    return int(intent["intent_id"])
+
+
+def taken(outcomes: Sequence[SubmissionOutcome | BaseException]) -> list[Taken]:
+    found = [outcome for outcome in outcomes if isinstance(outcome, Taken)]
+    assert len(found) == len(outcomes), outcomes
+    return found
+
+
+@pytest.mark.guarantee("I1")
+async def test_submissions_of_one_id_wait_for_the_first_and_get_its_result(
+    desk: Desk, blocker: Blocker
+) -> None:
+    intent_id = await winner(blocker, "d-1")
+    outcomes = await forced(
+        blocker,
+        [desk.submit("d-1", pull()) for _ in range(CONTENDERS)],
+        on="delivery_markers",
+        release=blocker.commit,
+    )
+    first = Taken(
+        outcome=DUPLICATE,
+        matched=Match.DELIVERY_ID,
+        first_delivery_id="d-1",
+        intent_ids=(intent_id,),
+        reason="",
+    )
+    assert outcomes == [first] * CONTENDERS
+    assert await desk.written() == {"delivery_markers": 1, "deliveries": 1, "intents": 1}
+
+
+@pytest.mark.guarantee("I1")
+async def test_when_the_first_rolls_back_another_becomes_the_first(
+    desk: Desk, blocker: Blocker
+) -> None:
+    await winner(blocker, "d-1")
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit("d-1", pull()) for _ in range(CONTENDERS)],
+            on="delivery_markers",
+            release=blocker.roll_back,
+        )
+    )
+    assert Counter(each.outcome for each in outcomes) == {ACCEPTED: 1, DUPLICATE: CONTENDERS - 1}
+    intent = await desk.rows.one("intents")
+    assert {each.intent_ids for each in outcomes} == {(intent["intent_id"],)}
+    assert {each.first_delivery_id for each in outcomes} == {"d-1"}
+    assert set((await desk.written()).values()) == {1}
+
+
+@pytest.mark.guarantee("I1", "I4")
+async def test_of_two_bodies_under_one_id_the_second_is_refused(
+    desk: Desk, blocker: Blocker
+) -> None:
+    await winner(blocker, "d-1")
+    outcomes = await forced(
+        blocker,
+        [desk.submit("d-1", pull(title=title)) for title in ("One", "Other")],
+        on="delivery_markers",
+        release=blocker.roll_back,
+    )
+    accepted = [each for each in outcomes if isinstance(each, Taken)]
+    refused = [each for each in outcomes if isinstance(each, DeliveryConflict)]
+    assert (len(accepted), len(refused)) == (1, 1)
+    assert accepted[0].outcome is ACCEPTED
+    assert set((await desk.written()).values()) == {1}
+
+
+@pytest.mark.guarantee("I1", "I3")
+async def test_an_expired_marker_is_replaced_once(desk: Desk, blocker: Blocker) -> None:
+    await desk.take("d-1", pull(number=9))
+    past = sql.SQL("clock_timestamp() - interval '1 second'")
+    await desk.rows.change("delivery_markers", {"delivery_id": "d-1"}, expires_at=past)
+    await blocker.hold("SELECT 1 FROM fencepost.delivery_markers FOR UPDATE")
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit("d-1", pull()) for _ in range(CONTENDERS)],
+            on="delivery_markers",
+            release=blocker.roll_back,
+        )
+    )
+    assert Counter(each.outcome for each in outcomes) == {ACCEPTED: 1, DUPLICATE: CONTENDERS - 1}
+    assert len(await desk.rows.all("deliveries")) == 2
+
+
+@pytest.mark.guarantee("I13")
+async def test_deliveries_for_an_occupied_key_are_duplicates_of_its_occupant(
+    desk: Desk, blocker: Blocker
+) -> None:
+    intent_id = await winner(blocker, "d-0")
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit(f"d-{n}", pull()) for n in range(1, CONTENDERS + 1)],
+            on="change_requests",
+            release=blocker.commit,
+        )
+    )
+    assert {(each.outcome, each.matched) for each in outcomes} == {(DUPLICATE, Match.KEY)}
+    assert {(each.first_delivery_id, each.intent_ids) for each in outcomes} == {
+        ("d-0", (intent_id,))
+    }
+    assert len(await desk.rows.all("intents")) == 1
+    assert await desk.rows.all("ready") == []
+    stored = await desk.rows.all("deliveries", outcome="duplicate", matched_delivery_id="d-0")
+    assert len(stored) == CONTENDERS
+
+
+@pytest.mark.guarantee("I13")
+async def test_when_the_occupant_rolls_back_one_delivery_occupies_the_key(
+    desk: Desk, blocker: Blocker
+) -> None:
+    await winner(blocker, "d-0")
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit(f"d-{n}", pull()) for n in range(1, CONTENDERS + 1)],
+            on="change_requests",
+            release=blocker.roll_back,
+        )
+    )
+    [first] = [each for each in outcomes if each.outcome is ACCEPTED]
+    others = [each for each in outcomes if each is not first]
+    assert {(each.outcome, each.matched) for each in others} == {(DUPLICATE, Match.KEY)}
+    assert {each.first_delivery_id for each in others} == {first.first_delivery_id}
+    assert {each.intent_ids for each in outcomes} == {first.intent_ids}
+    assert len(await desk.rows.all("ready")) == len(await desk.rows.all("intents")) == 1
+
+
+@pytest.mark.guarantee("I6")
+async def test_heads_of_one_change_request_become_current_one_after_the_other(
+    desk: Desk, blocker: Blocker
+) -> None:
+    await desk.take("d-0", pull(head_sha=A))
+    await blocker.hold("SELECT 1 FROM fencepost.change_requests FOR UPDATE")
+    outcomes = taken(
+        await forced(
+            blocker,
+            [
+                desk.submit("d-1", pull("synchronize", before=A, head_sha=B, at=1)),
+                desk.submit("d-2", pull("synchronize", before=B, head_sha=C, at=2)),
+            ],
+            on="change_requests",
+            release=blocker.roll_back,
+        )
+    )
+    heads = [(row["generation"], row["head_sha"]) for row in await desk.heads()]
+    change_request = await desk.rows.one("change_requests")
+    assert heads[-1] == (change_request["generation"], change_request["head_sha"])
+    assert change_request["head_sha"] == C
+    # Where the newer push was first, the older one found its head outdated.
+    outdated = [each.reason == "head-outdated" for each in outcomes]
+    assert outdated[1] is False
+    assert heads == ([(1, A), (2, C)] if outdated[0] else [(1, A), (2, B), (3, C)])
