@@ -208,6 +208,8 @@ SEQUENCE_USAGE: tuple[tuple[Service, str], ...] = (
     ("ingress", "ready_number"),
     ("ingress", "deliveries_delivery_seq_seq"),
     ("dispatcher", "ready_number"),
+    ("dispatcher", "intents_intent_id_seq"),
 )
-"""Roles that draw ready numbers; ingress also draws a delivery's number, which its intents carry,
-before the delivery is stored with what became of it."""
+"""Roles that draw ready numbers. Ingress also draws a delivery's number, which its intents carry,
+before the delivery is stored with what became of it; the dispatcher draws an intent's, which is
+the key of one that names none."""

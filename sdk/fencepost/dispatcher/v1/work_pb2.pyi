@@ -82,11 +82,11 @@ class WorkRequest(_message.Message):
 
     @_builtins.property
     def settles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Settle]:
-        """Outcomes of dispatches."""
+        """Outcomes of dispatches. Each is validated by itself: a malformed one is refused alone."""
 
     @_builtins.property
     def renewals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Renew]:
-        """Renewals of leases, each judged anew."""
+        """Renewals of leases, each validated and judged by itself."""
 
     @_builtins.property
     def end_drain(self) -> Global___EndDrain:
@@ -365,8 +365,11 @@ class Renew(_message.Message):
 
     ITEM_ID_FIELD_NUMBER: _builtins.int
     FENCE_FIELD_NUMBER: _builtins.int
+    INTENT_ID_FIELD_NUMBER: _builtins.int
     item_id: _builtins.int
     """Chosen by the worker; the answer carries it."""
+    intent_id: _builtins.int
+    """Intent of the dispatch."""
     @_builtins.property
     def fence(self) -> _key_pb2.Fence:
         """Proof of the lease."""
@@ -376,10 +379,11 @@ class Renew(_message.Message):
         *,
         item_id: _builtins.int = ...,
         fence: _key_pb2.Fence | None = ...,
+        intent_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "item_id", b"item_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "intent_id", b"intent_id", "item_id", b"item_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -421,7 +425,10 @@ class WorkResponse(_message.Message):
 
     @_builtins.property
     def dispatches(self) -> _containers.RepeatedCompositeFieldContainer[Global___Dispatch]:
-        """Work, at most as much as the credit allows."""
+        """Work, at most as much as the credit allows. After a resumption, first everything that the
+        session holds still, outside of the credit: a worker goes on with what it knows and begins
+        what it never received.
+        """
 
     @_builtins.property
     def settle_results(self) -> _containers.RepeatedCompositeFieldContainer[Global___SettleResult]:
@@ -472,7 +479,6 @@ class Welcome(_message.Message):
     RESUMED_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     GRACE_FIELD_NUMBER: _builtins.int
-    HELD_INTENT_IDS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session's id."""
     resumed: _builtins.bool
@@ -485,10 +491,6 @@ class Welcome(_message.Message):
     def grace(self) -> _duration_pb2.Duration:
         """After this much silence the session counts as gone."""
 
-    @_builtins.property
-    def held_intent_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Intents whose leases the resumed session still holds."""
-
     def __init__(
         self,
         *,
@@ -496,11 +498,10 @@ class Welcome(_message.Message):
         resumed: _builtins.bool = ...,
         heartbeat_interval: _duration_pb2.Duration | None = ...,
         grace: _duration_pb2.Duration | None = ...,
-        held_intent_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["grace", b"grace", "heartbeat_interval", b"heartbeat_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["grace", b"grace", "heartbeat_interval", b"heartbeat_interval", "held_intent_ids", b"held_intent_ids", "resumed", b"resumed", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grace", b"grace", "heartbeat_interval", b"heartbeat_interval", "resumed", b"resumed", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

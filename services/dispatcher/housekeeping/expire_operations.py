@@ -1,0 +1,81 @@
+"""Duty: a lease past its time is freed and its intent put back, or buried when out of attempts."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from services.dispatcher.dispatch import outcomes_store
+from services.dispatcher.dispatch.outcomes_store import Ended, IntentEnd
+from services.dispatcher.dispatch.rules import attempts_allowed
+from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.housekeeping import store
+from services.dispatcher.housekeeping.store import Overdue
+from services.dispatcher.settings import DispatcherSettings
+from shared.database import Database, Transaction
+from shared.schema.states import DispatchOutcome, IntentStatus, LeaseState
+
+RAN_OUT = "its lease ran out"
+
+
+class Expirer:
+    """Puts the intents of overdue leases back, so that neither they nor their holders are lost."""
+
+    def __init__(self, database: Database, wakeups: Wakeups, settings: DispatcherSettings) -> None:
+        self._database = database
+        self._wakeups = wakeups
+        self._page = settings.duty_batch_max
+        self._allowed = attempts_allowed(
+            retries_max=settings.retries_max, attempts_max=settings.attempts_max
+        )
+
+    async def tick(self) -> bool:
+        """One page of overdue leases, in one transaction; True when there may be more. Keeps L2."""
+
+        async def expired(tx: Transaction) -> list[Overdue]:
+            overdue = await store.lock_overdue(tx, limit=self._page)
+            by_tenant = sorted(overdue, key=lambda lease: lease.tenant)
+            for tenant, leases in groupby(by_tenant, key=lambda lease: lease.tenant):
+                await self._expire(tx, tenant, list(leases))
+            return overdue
+
+        if overdue := await self._database.run(expired):
+            self._wakeups.wake({lease.queue for lease in overdue})
+        return len(overdue) == self._page
+
+    async def _expire(self, tx: Transaction, tenant: str, leases: Sequence[Overdue]) -> None:
+        back = [lease for lease in leases if lease.attempts < self._allowed]
+        spent = [lease for lease in leases if lease.attempts >= self._allowed]
+        ended = [_ended(lease, LeaseState.FREE) for lease in back]
+        ended += [_ended(lease, LeaseState.DEAD) for lease in spent]
+        await outcomes_store.record_dispatches(tx, tenant=tenant, ended=ended)
+        await outcomes_store.end_leases(tx, tenant=tenant, ended=ended)
+        await outcomes_store.release_waiters(
+            tx, tenant=tenant, keys=[(lease.key, lease.action) for lease in leases]
+        )
+        if back:
+            await store.queue_again(tx, tenant=tenant, leases=back)
+        if spent:
+            await outcomes_store.settle_intents(
+                tx, tenant=tenant, ends=[self._buried(lease) for lease in spent]
+            )
+
+    def _buried(self, lease: Overdue) -> IntentEnd:
+        return IntentEnd(
+            intent_id=lease.intent_id,
+            status=IntentStatus.DEAD,
+            attempts=lease.attempts,
+            settled_by=None,
+            reason=f"{RAN_OUT} {lease.attempts} times, and {self._allowed} attempts are allowed",
+        )
+
+
+def _ended(lease: Overdue, state: LeaseState) -> Ended:
+    return Ended(
+        key=lease.key,
+        action=lease.action,
+        epoch=lease.epoch,
+        state=state,
+        outcome=DispatchOutcome.DISPLACED,
+        disposition=None,
+        outcome_sha256=b"",
+        reason=RAN_OUT,
+    )

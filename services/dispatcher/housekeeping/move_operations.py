@@ -1,0 +1,26 @@
+"""Duty: what has waited long enough, or for something that has ended, is made ready."""
+
+from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.housekeeping import store
+from services.dispatcher.settings import DispatcherSettings
+from shared.database import Database, Transaction
+
+
+class Mover:
+    """Moves due intents from waiting to ready."""
+
+    def __init__(self, database: Database, wakeups: Wakeups, settings: DispatcherSettings) -> None:
+        self._database = database
+        self._wakeups = wakeups
+        self._page = settings.duty_batch_max
+
+    async def tick(self) -> bool:
+        """One page of each kind; wakes the sessions of the queues it filled. More: True."""
+
+        async def moved(tx: Transaction) -> list[str]:
+            due = await store.move_due(tx, limit=self._page)
+            return due + await store.move_unblocked(tx, limit=self._page)
+
+        if queues := await self._database.run(moved):
+            self._wakeups.wake(set(queues))
+        return len(queues) >= self._page
