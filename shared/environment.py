@@ -171,6 +171,9 @@ def _split(value: str) -> tuple[str, ...]:
 
 def _unknown(settings_class: type[BaseSettings], environment: Mapping[str, str]) -> Iterator[str]:
     prefix = settings_class.model_config.get("env_prefix", "")
+    if not prefix:
+        # Its variables cannot be told from everybody else's.
+        return
     known = [v for name in settings_class.model_fields for v in variables(settings_class, name)]
     for variable in sorted(environment):
         if not variable.startswith(prefix) or variable in known:

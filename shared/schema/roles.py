@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import Connection, errors, sql
+from psycopg.conninfo import conninfo_to_dict
 
 from shared.schema.grants import SERVICES, Service, role_of
 from shared.schema.refusals import PasswordNotSetError, RolesMissingError, RoleUnfitError
@@ -30,6 +32,20 @@ WHERE rolname = ANY (%s) AND rolname <> current_user
         OR pg_has_role(rolname, current_user, 'MEMBER'))
 ORDER BY rolname
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who a URL logs in as; empty where it does not say."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+def login_in(url: str) -> Login:
+    """The login that stands in a connection URL."""
+    parts = conninfo_to_dict(url)
+    return Login(str(parts.get("user") or ""), str(parts.get("password") or ""))
 
 
 def missing(connection: Connection) -> tuple[Service, ...]:

@@ -1,0 +1,96 @@
+"""What the one-shot commands are told, by the same variables that the services read."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from shared.schema.grants import SERVICES, Service, role_of
+from shared.schema.roles import login_in
+from shared.schema.transaction import Limits
+from shared.settings import OWN, DatabaseUrl
+
+ServiceUrl = Annotated[DatabaseUrl | None, OWN]
+
+
+class CommandSettings(BaseSettings):
+    """Base of the commands' settings; they are read by `shared.settings.load` alone."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - given by name
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - given by name
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - given by name
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - given by name
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed."""
+        return (init_settings,)
+
+
+class MigrateSettings(CommandSettings):
+    """`python -m services migrate`; a service's URL is read for its role's password."""
+
+    database_url: Annotated[DatabaseUrl, OWN] = Field(
+        description="PostgreSQL as the owner, who migrates: postgresql://owner:password@host/database."
+    )
+    ingress_database_url: ServiceUrl = Field(default=None, description="Ingress's own URL.")
+    dispatcher_database_url: ServiceUrl = Field(
+        default=None, description="The dispatcher's own URL."
+    )
+    publisher_database_url: ServiceUrl = Field(default=None, description="The publisher's own URL.")
+    watchdog_database_url: ServiceUrl = Field(default=None, description="The watchdog's own URL.")
+    migrate_lock_timeout_ms: Annotated[int, OWN] = Field(
+        default=5_000,
+        ge=10,
+        le=600_000,
+        description="How long a migration waits for one lock, and makes others wait behind it.",
+    )
+    migrate_turn_timeout_ms: Annotated[int, OWN] = Field(
+        default=60_000,
+        ge=10,
+        le=3_600_000,
+        description="How long it waits for another migration of the same database.",
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """How long it waits."""
+        return Limits(
+            lock_timeout_ms=self.migrate_lock_timeout_ms,
+            turn_timeout_ms=self.migrate_turn_timeout_ms,
+        )
+
+    @property
+    def role_passwords(self) -> dict[Service, str]:
+        """Passwords of the services whose URL is set and holds one."""
+        logins = {service: login_in(url) for service, url in self._urls().items()}
+        return {service: login.password for service, login in logins.items() if login.password}
+
+    def _urls(self) -> dict[Service, str]:
+        urls: dict[Service, SecretStr | None] = {
+            service: getattr(self, f"{service}_database_url") for service in SERVICES
+        }
+        return {service: url.get_secret_value() for service, url in urls.items() if url}
+
+    @model_validator(mode="after")
+    def _each_service_logs_in_as_its_role(self) -> Self:
+        for service, url in self._urls().items():
+            user = login_in(url).user
+            if user != role_of(service):
+                raise ValueError(
+                    f"{service.upper()}_DATABASE_URL logs in as {user!r}, but the role of the "
+                    f"service, which has its privileges, is {role_of(service)}"
+                )
+        return self
+
+
+class BootstrapSettings(CommandSettings):
+    """`python -m services bootstrap`; the watchdog's role is the one that may make keys."""
+
+    watchdog_database_url: Annotated[DatabaseUrl, OWN] = Field(
+        description="PostgreSQL as the watchdog, whose role may make API keys."
+    )
