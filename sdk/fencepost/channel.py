@@ -62,7 +62,8 @@ class ChannelSettings:
     """How to reach one service.
 
     `target` is host:port, or a gRPC name with a scheme. Loopback is plain unless `tls` is given;
-    anything else is TLS unless `allow_plaintext`.
+    anything else is TLS unless `allow_plaintext`. `server_name` is the name in the server's
+    certificate, for a target that is a bare address.
     """
 
     target: str
@@ -70,6 +71,7 @@ class ChannelSettings:
     tenant: str | None = None
     tls: Tls | None = None
     allow_plaintext: bool = False
+    server_name: str = ""
     deadline_ms: int = 10_000
     message_limit_bytes: int = 32 * MIB
 
@@ -77,6 +79,8 @@ class ChannelSettings:
 def connect(settings: ChannelSettings) -> "Channel":
     """A channel to the service; it connects by itself, now and after every loss."""
     options = channel_options(settings)
+    if settings.server_name:
+        options.append(("grpc.ssl_target_name_override", settings.server_name))
     target = _with_scheme(settings.target)
     if settings.tls is None and (settings.allow_plaintext or _is_local(target)):
         return Channel(aio.insecure_channel(target, options=options), settings)

@@ -165,10 +165,9 @@ def decide(known: Known | None, event: ChangeRequestEvent) -> Decision:
 def _advance(known: Known, event: ChangeRequestEvent) -> Decision:
     becomes_current = _becomes_current(known, event)
     generation = known.generation + becomes_current
-    closed = event.state is ChangeRequestState.CLOSED
     return Decision(
         record=Known(
-            head_sha=known.head_sha if closed else event.head_sha,
+            head_sha=event.head_sha,
             generation=generation,
             state=event.state,
             updated_at=event.updated_at or known.updated_at,
@@ -181,13 +180,11 @@ def _advance(known: Known, event: ChangeRequestEvent) -> Decision:
 
 
 def _becomes_current(known: Known, event: ChangeRequestEvent) -> bool:
+    if event.head_sha != known.head_sha:
+        return True
     if event.state is ChangeRequestState.CLOSED:
         return False
-    return (
-        event.head_sha != known.head_sha
-        or known.state is ChangeRequestState.CLOSED
-        or event.transition is Transition.REOPENED
-    )
+    return known.state is ChangeRequestState.CLOSED or event.transition is Transition.REOPENED
 
 
 def _follows(known: Known, event: ChangeRequestEvent) -> bool:

@@ -1,5 +1,6 @@
 """Every limit of ingress, and the endpoint it takes deliveries for."""
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
@@ -74,6 +75,10 @@ class IngressSettings(RuntimeSettings):
     )
     dispatcher_allow_plaintext: bool = Field(
         default=False, description="Whether the dispatcher is called without TLS off loopback."
+    )
+    dispatcher_tls_ca_file: Path | None = Field(
+        default=None,
+        description="PEM authorities of the dispatcher's certificate; else the public ones",
     )
     wake_timeout_ms: int = Field(
         default=1000,

@@ -7,7 +7,7 @@ import asyncio
 import socket
 from dataclasses import replace
 
-from fencepost.channel import Channel, ChannelSettings, connect
+from fencepost.channel import Channel, ChannelSettings, Tls, connect
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FencepostError
 from grpc import StatusCode
@@ -29,11 +29,13 @@ class Waker:
 
     def __init__(self, settings: IngressSettings) -> None:
         self._host, self._port = host_and_port(settings.dispatcher_address)
-        key = settings.api_key
+        key, ca_file = settings.api_key, settings.dispatcher_tls_ca_file
         self._template = ChannelSettings(
             target=settings.dispatcher_address,
             api_key=key.get_secret_value() if key else None,
+            tls=Tls(ca=ca_file.read_bytes()) if ca_file else None,
             allow_plaintext=settings.dispatcher_allow_plaintext,
+            server_name=self._host,
             deadline_ms=settings.wake_timeout_ms,
         )
         self._timeout_s = settings.wake_timeout_ms / 1000

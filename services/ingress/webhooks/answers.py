@@ -13,6 +13,7 @@ from fencepost.errors import (
     FieldInvalid,
     Internal,
     ResourceNotFound,
+    SchemaMismatch,
 )
 from starlette.responses import JSONResponse
 
@@ -106,6 +107,8 @@ def _answer(refusal: FencepostError) -> Answer | None:
             return Answer.CONFLICT
         case BodyTooLarge():
             return Answer.TOO_LARGE
+        case SchemaMismatch():
+            return Answer.AWAY
         case _:
             return Answer.AWAY if refusal.retriable else None
 

@@ -6,6 +6,7 @@ durable record.
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from time import perf_counter
 
 import structlog
@@ -54,12 +55,19 @@ class WebhookDoor:
     """Answers webhooks; what it holds at once is bounded."""
 
     def __init__(
-        self, endpoints: Endpoints, intake: Intake, settings: IngressSettings, tracer: Tracer
+        self,
+        endpoints: Endpoints,
+        intake: Intake,
+        settings: IngressSettings,
+        tracer: Tracer,
+        *,
+        may_serve: Callable[[], None],
     ) -> None:
         self._endpoints = endpoints
         self._intake = intake
         self._settings = settings
         self._tracer = tracer
+        self._may_serve = may_serve
         self._admission = Admission(
             requests_max=settings.webhook_concurrency_max,
             bytes_max=settings.webhook_buffer_bytes_max,
@@ -126,6 +134,7 @@ class WebhookDoor:
     async def _take_in(
         self, request: Request, endpoint: Endpoint, forge: Forge
     ) -> SubmissionOutcome:
+        self._may_serve()
         with self._admission.entered() as place:
             body = await read_body(
                 request,
