@@ -167,7 +167,10 @@ async def test_a_takeover_waits_until_the_claim_is_committed(
     )
     claiming = asyncio.create_task(claim(database, review_of(work)))
     await blocker.seen_waiting(1, on="publications")
-    [_] = await forced(blocker, [rows.takeover(work)], on="leases", release=blocker.roll_back)
+    taking_over = asyncio.create_task(rows.takeover(work))
+    await blocker.seen_waiting(2, on="leases")
+    await blocker.roll_back()
+    await taking_over
     assert isinstance(await claiming, Claim)
     assert (await rows.one("leases", key=work.key))["epoch"] == 2
     assert await attempts(rows, work) == ["running"]
@@ -225,12 +228,9 @@ async def test_whether_a_claim_stands_is_said_once_its_transaction_has_ended(
         draft=Draft("POST", "/", b"", evidence=""),
         claim_token=CLAIM_TOKEN,
     )
-    [answer] = await forced(
-        blocker,
-        [database.run(lambda tx: ledger.is_claimed(tx, sought))],
-        on="leases",
-        release=blocker.roll_back if stands else blocker.commit,
-    )
-    assert answer is stands
+    asking = asyncio.create_task(database.run(lambda tx: ledger.is_claimed(tx, sought)))
+    await blocker.seen_waiting(2, on="leases")
+    await (blocker.roll_back() if stands else blocker.commit())
+    assert await asking is stands
     [ended] = await asyncio.gather(claiming, return_exceptions=True)
     assert isinstance(ended, Claim if stands else ReconciliationRequired)
