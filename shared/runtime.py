@@ -131,12 +131,14 @@ class Runtime:
         *,
         background: Sequence[Ticker] = (),
         http: Sequence[HttpServer] = (),
+        finishing: Sequence[Closing] = (),
         closing: Sequence[Closing] = (),
     ) -> None:
         """Serves until SIGTERM or SIGINT, then drains and returns.
 
-        `background` ticks while the schema is known to fit; `closing` is awaited when nothing
-        calls the servicers any more.
+        `background` ticks while the schema is known to fit. When nothing calls the servicers any
+        more, `finishing` is awaited for the rest of the grace: work that outlived its callers;
+        then `closing`.
         """
         server = RpcServer(self.settings, self._pipeline(), [*servicers, self._server_info()])
         watches = [self._readiness_watch(server), key_watch(self.calls, self.authenticator)]
@@ -152,7 +154,7 @@ class Runtime:
                 self._say_serving(server, http)
                 await self.stop_signals.asked.wait()
             finally:
-                await self._drain(server, http)
+                await self._drain(server, http, finishing)
                 await _stop_all([*background, *watches])
                 await _close_all(closing)
 
@@ -206,14 +208,22 @@ class Runtime:
             http=[listener.address for listener in http],
         )
 
-    async def _drain(self, server: RpcServer, http: Sequence[HttpServer]) -> None:
+    async def _drain(
+        self, server: RpcServer, http: Sequence[HttpServer], finishing: Sequence[Closing]
+    ) -> None:
         grace_ms = self.settings.drain_grace_ms
+        grace_ends_s = asyncio.get_running_loop().time() + grace_ms / 1000
         self.exit_limit.arm(within_s=grace_ms / 1000 + AFTER_CALLS_S)
         self.admin.set_draining()
         await asyncio.gather(
             server.drain(within_s=grace_ms / 1000),
             *(listener.stop(grace_ms=grace_ms) for listener in http),
         )
+        try:
+            async with asyncio.timeout_at(grace_ends_s):
+                await asyncio.gather(*(finish() for finish in finishing))
+        except TimeoutError:
+            log.warning("work without a caller did not end within the grace", grace_ms=grace_ms)
 
 
 async def _stop_all(loops: Sequence[Ticker]) -> None:
