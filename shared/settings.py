@@ -101,10 +101,11 @@ class RuntimeSettings(BaseSettings):
         "caller waits on a database that is away; keep their sum below 5 s.",
     )
     database_lock_timeout_ms: int = Field(
-        default=1000,
+        default=1500,
         ge=10,
         le=600_000,
-        description="How long a statement waits for one lock before it is set apart.",
+        description="How long a statement waits for one lock before it is set apart. Below the "
+        "server's deadlock_timeout (1 s) a deadlock would not be told from a long wait.",
     )
     database_idle_in_transaction_timeout_ms: int = Field(
         default=10_000,

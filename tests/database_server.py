@@ -100,7 +100,7 @@ class DatabaseServer:
                 sql.Identifier(name), sql.Identifier(template), sql.Identifier(self._strategy)
             )
         )
-        return make_conninfo(self._template_url, dbname=name)
+        return url_of(self._template_url, dbname=name)
 
     def drop(self, owner_url: str) -> None:
         """Drops a database, whoever is still connected."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sqlalchemy import BindParameter
+from sqlalchemy import BindParameter, Insert
 from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement, Executable
@@ -57,9 +57,17 @@ def statement(core: Executable | str) -> Statement:
     """
     if isinstance(core, str):
         return Statement(core)
-    assert isinstance(core, ClauseElement), f"not an expression: {core!r}"
-    compiled = core.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+    expression = _only_as_written(core)
+    compiled = expression.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
     return Statement(str(compiled))
+
+
+def _only_as_written(core: Executable) -> ClauseElement:
+    """An INSERT would return its primary key unasked, which takes the right to read it."""
+    if isinstance(core, Insert):
+        return core.inline()
+    assert isinstance(core, ClauseElement), f"not an expression: {core!r}"
+    return core
 
 
 class _Compiler(PGCompiler_psycopg):
