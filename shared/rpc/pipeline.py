@@ -30,6 +30,7 @@ Output = TypeVar("Output", bytes, None)
 Context = aio.ServicerContext[bytes, bytes]
 Metadata = dict[str, str | bytes]
 
+LOSS_BLUR_S = 0.02
 DEADLINE_MS_MIN = 5
 """A call with less time left is refused before it begins."""
 
@@ -175,6 +176,9 @@ class _Stream(_Rpc):
         # Not validated as a whole: the servicer refuses a bad item alone, and the session goes on.
         async for raw in frames:
             yield self._method.decode(raw)
+        # gRPC lets the frames of a lost caller end as if it had closed the stream, and cancels the
+        # call a moment later: wait for that, so that an end of the frames means what it says.
+        await asyncio.sleep(LOSS_BLUR_S)
 
     async def _send_all(self, responses: AsyncGenerator[Message, None], context: Context) -> None:
         async with aclosing(responses):
