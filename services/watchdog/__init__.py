@@ -1,0 +1,1 @@
+"""The watchdog: who may call, how the suite is, and what happened."""

@@ -1,0 +1,1 @@
+"""API keys: made, succeeded, ended and listed."""

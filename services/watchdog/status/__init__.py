@@ -1,0 +1,1 @@
+"""Figures, each observed or unobservable with its reason."""

@@ -1,0 +1,43 @@
+"""The figures of all tenants as metrics: what cannot be observed has no sample, never zero (W5)."""
+
+from prometheus_client import Gauge
+
+from services.watchdog.status.operations import Observed, StatusOperations
+from shared.metrics import REGISTRY
+
+STATUS_FIGURE = Gauge(
+    "status_figure",
+    "Each figure of the status over all tenants, by its name; no sample while it is unobservable.",
+    ("figure",),
+    registry=REGISTRY,
+)
+STATUS_UNOBSERVABLE = Gauge(
+    "status_figure_unobservable",
+    "1 while the figure cannot be observed, else 0.",
+    ("figure",),
+    registry=REGISTRY,
+)
+
+
+class FigureGauges:
+    """Keeps the gauges at what was observed last."""
+
+    def __init__(self, status: StatusOperations) -> None:
+        self._status = status
+
+    async def tick(self) -> None:
+        """Observes every figure once."""
+        for observation in await self._status.status(None):
+            name = observation.figure.name
+            if isinstance(observation, Observed):
+                STATUS_FIGURE.labels(name).set(observation.value)
+                STATUS_UNOBSERVABLE.labels(name).set(0)
+            else:
+                _forget(name)
+                STATUS_UNOBSERVABLE.labels(name).set(1)
+
+
+def _forget(name: str) -> None:
+    # Made first: the client refuses to remove a sample that is not there.
+    STATUS_FIGURE.labels(name)
+    STATUS_FIGURE.remove(name)

@@ -1,0 +1,1 @@
+"""The story of one piece of work, told from the rows it left."""
