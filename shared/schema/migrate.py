@@ -36,12 +36,14 @@ def migrate(
     owner_url: str,
     *,
     role_passwords: Mapping[Service, str] | None = None,
+    replace_passwords: bool = True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> MigrationResult:
     """Migrates the database of the owner's URL; safe from several processes at once.
 
-    A schema that is newer than this code is left as it is. Raises a MigrationRefusedError, whose
-    text says what to do; then nothing was changed.
+    Roles that exist get the given passwords too, unless `replace_passwords` is off. A schema that
+    is newer than this code is left as it is. Raises a MigrationRefusedError, whose text says what
+    to do; then nothing was changed.
     """
     with owner_transaction(owner_url, limits) as transaction:
         connection = transaction.connection
@@ -49,7 +51,12 @@ def migrate(
         found = facts.read_revision(connection)
         if facts.is_ahead(found):
             return MigrationResult(found=found.revision, revision=found.revision)
-        made = roles.ensure(connection, owner_url, role_passwords or NO_PASSWORDS)
+        made = roles.ensure(
+            connection,
+            owner_url,
+            role_passwords or NO_PASSWORDS,
+            replace_passwords=replace_passwords,
+        )
         steps = _upgrade(transaction, found, limits)
         return MigrationResult(
             found=found.revision,

@@ -90,6 +90,16 @@ class PasswordNotSetError(MigrationRefusedError):
         )
 
 
+class PasswordDiffersError(MigrationRefusedError):
+    """A service's role is used by somebody else, with another password."""
+
+    def __init__(self, role: str, service: str) -> None:
+        super().__init__(
+            f"The role {role} exists on this server with another password, which its services may "
+            f"be using: set {service.upper()}_DATABASE_URL to the URL of that role."
+        )
+
+
 class OwnerNotAllowedError(MigrationRefusedError):
     """The owner lacks a privilege that a migration needs."""
 

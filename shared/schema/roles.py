@@ -3,13 +3,19 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit
 
 import psycopg
 from psycopg import Connection, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from shared.schema.grants import SERVICES, Service, role_of
-from shared.schema.refusals import PasswordNotSetError, RolesMissingError, RoleUnfitError
+from shared.schema.refusals import (
+    PasswordDiffersError,
+    PasswordNotSetError,
+    RolesMissingError,
+    RoleUnfitError,
+)
 
 LOGIN_TIMEOUT_S = 5
 
@@ -48,6 +54,13 @@ def login_in(url: str) -> Login:
     return Login(str(parts.get("user") or ""), str(parts.get("password") or ""))
 
 
+def url_as(owner_url: str, service: Service, password: str) -> str:
+    """The owner's postgresql:// URL as a service's role."""
+    parts = urlsplit(owner_url)
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{role_of(service)}:{quote(password, safe='')}@{place}").geturl()
+
+
 def missing(connection: Connection) -> tuple[Service, ...]:
     """Services whose role does not exist."""
     names = [role_of(service) for service in SERVICES]
@@ -62,11 +75,16 @@ def faults(connection: Connection) -> list[tuple[str, str]]:
 
 
 def ensure(
-    connection: Connection, owner_url: str, passwords: Mapping[Service, str]
+    connection: Connection,
+    owner_url: str,
+    passwords: Mapping[Service, str],
+    *,
+    replace_passwords: bool,
 ) -> tuple[str, ...]:
     """Makes the roles that are missing and sets given passwords that do not work yet.
 
-    Returns the roles it made. Raises RolesMissingError, RoleUnfitError, PasswordNotSetError.
+    Returns the roles it made. Raises RolesMissingError, RoleUnfitError, PasswordNotSetError, and
+    PasswordDiffersError where passwords must not be replaced.
     """
     absent = missing(connection)
     if absent and not _may_make_roles(connection):
@@ -75,8 +93,11 @@ def ensure(
     for role, fault in faults(connection):
         raise RoleUnfitError(role, fault)
     for service in passwords.keys() - set(made):
-        if not _logs_in(owner_url, role_of(service), passwords[service]):
-            _set_password(connection, role_of(service), passwords[service])
+        if _logs_in(owner_url, role_of(service), passwords[service]):
+            continue
+        if not replace_passwords:
+            raise PasswordDiffersError(role_of(service), service)
+        _set_password(connection, role_of(service), passwords[service])
     return tuple(map(role_of, made))
 
 

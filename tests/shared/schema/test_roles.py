@@ -14,10 +14,12 @@ from shared.schema.grants import SERVICES, role_of
 from shared.schema.migrate import migrate, pending
 from shared.schema.refusals import (
     OwnerNotAllowedError,
+    PasswordDiffersError,
     PasswordNotSetError,
     RolesMissingError,
     RoleUnfitError,
 )
+from shared.schema.roles import Login, login_in, url_as
 from shared.schema.script import migration_script
 from shared.schema.tables.base import SCHEMA
 from shared.schema.transaction import Limits
@@ -82,6 +84,37 @@ def test_a_new_password_replaces_the_old_one(bare_server: Server) -> None:
         psycopg.connect(as_role(url, "fencepost_ingress", password)).close()
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(as_role(url, "fencepost_ingress", "first"))
+
+
+def test_a_password_that_others_use_is_left_alone_when_asked(bare_server: Server) -> None:
+    url = bare_server.owner_url
+    migrate(url, role_passwords={"ingress": "theirs"})
+
+    with pytest.raises(PasswordDiffersError, match="set INGRESS_DATABASE_URL"):
+        migrate(url, role_passwords={"ingress": "ours"}, replace_passwords=False)
+
+    migrate(url, role_passwords={"ingress": "theirs"}, replace_passwords=False)
+    psycopg.connect(as_role(url, "fencepost_ingress", "theirs")).close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "service"),
+    [
+        (
+            "postgresql://me:se%40cret@db.example:5433/prod?sslmode=require",
+            "postgresql://fencepost_ingress:a%2Fb%40c@db.example:5433/prod?sslmode=require",
+        ),
+        (
+            "postgresql:///prod?host=/run/postgresql",
+            "postgresql://fencepost_ingress:a%2Fb%40c@/prod?host=/run/postgresql",
+        ),
+    ],
+)
+def test_a_services_url_is_the_owners_with_another_login(owner: str, service: str) -> None:
+    url = url_as(owner, "ingress", "a/b@c")
+
+    assert url == service
+    assert login_in(url) == Login("fencepost_ingress", "a/b@c")
 
 
 @pytest.mark.guarantee("K2")
