@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from shared.credentials import new_credential
 from shared.keys import Key
 from shared.schema.tables.base import SCHEMA
 
@@ -116,6 +117,20 @@ class Rows:
             sql.Identifier(SCHEMA, table), sql.SQL(", ").join(sets), sql.SQL(" AND ").join(tests)
         )
         return (await self.connection.execute(statement)).rowcount
+
+    async def api_key(self, *scopes: str, tenant: str | None = "acme") -> str:
+        """A key with these scopes, e.g. "publish"; returns what its holder sends."""
+        credential = new_credential()
+        await self.insert(
+            "api_keys",
+            key_id=credential.key_id,
+            tenant=tenant,
+            label=f"key {next(self.numbers)}",
+            scopes=list(scopes),
+            secret_sha256=credential.secret_sha256,
+            created_by="tests",
+        )
+        return credential.text
 
     async def change_request(self, **values: Any) -> ChangeRequest:
         """An open pull request with its head, in a repository of its own."""

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,31 +21,15 @@ from pydantic import SecretStr
 
 from examples.scripted_forge.client import ScriptedForge
 from services.publisher.model import Review, Verdict
-from services.publisher.settings import PublisherSettings
 from shared import semantic
-from shared.database import Database
 from shared.embedded.server import free_port
 from shared.schema.states import AttemptStatus
-from tests.rows import Rows
-from tests.services.publisher.bench import Bench, forge_settings
+from tests.services.publisher.bench import Bench
 from tests.services.publisher.commands import claimed, review_of
 from tests.waiting import until
 
 FORM = json.dumps({"message": "No", "documentation_url": "https://docs.github.com/rest"})
 JSON = {"content-type": "application/json; charset=utf-8"}
-
-
-@pytest.fixture(scope="session")
-def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedForge]:
-    with ScriptedForge.start(tmp_path_factory.mktemp("forge")) as forge:
-        yield forge
-
-
-@pytest.fixture
-def bench(
-    rows: Rows, forge: ScriptedForge, database: Database, settings: PublisherSettings
-) -> Bench:
-    return Bench(rows, forge, database, forge_settings(settings, forge))
 
 
 @pytest.mark.guarantee("P2b", "P7")
@@ -294,7 +277,6 @@ async def test_a_publication_is_a_span_with_the_call_inside(bench: Bench) -> Non
     )
 
 
-@pytest.mark.guarantee("K2")
 async def test_the_credential_stands_nowhere(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

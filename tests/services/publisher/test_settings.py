@@ -40,7 +40,6 @@ def test_a_forge_has_a_base_url(url: str, kept: str) -> None:
     assert settings(PUBLISHER_FORGE_URL=url).forge_url == kept
 
 
-@pytest.mark.guarantee("K2")
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
