@@ -1,6 +1,6 @@
 """Intake as a test uses it: on a database, as ingress's own role, with an eye on the rows."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -52,10 +52,15 @@ class Desk:
         """Heads in the order in which they became current."""
         return sorted(await self.rows.all("change_request_heads"), key=itemgetter("generation"))
 
-    async def written(self, tables: Sequence[str] = INTAKE_TABLES) -> dict[str, int]:
-        """How many rows each table has, those without any left out."""
-        counts = {table: len(await self.rows.all(table)) for table in tables}
-        return {table: count for table, count in counts.items() if count}
+    async def written(self) -> dict[str, int]:
+        """How many rows each table of intake has."""
+        return await written(self.rows)
+
+
+async def written(rows: Rows) -> dict[str, int]:
+    """How many rows each table of intake has, those without any left out."""
+    counts = {table: len(await rows.all(table)) for table in INTAKE_TABLES}
+    return {table: count for table, count in counts.items() if count}
 
 
 @asynccontextmanager

@@ -1,11 +1,12 @@
 """Ingress as a process of its own, on free ports."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ class Served:
 
     process: "subprocess.Popen[str]"
     logs: list[dict[str, Any]] = field(default_factory=list)
+    killed: bool = False
 
     def logged(self, event: str) -> dict[str, Any] | None:
         """The first log entry of this event."""
@@ -60,6 +62,12 @@ class Served:
     def admin(self) -> str:
         """Where probes ask."""
         return str(self._serving["admin"])
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
 
     def read(self) -> None:
         """Collects the log until the process ends."""
@@ -92,8 +100,21 @@ def served(database_url: str, environment: Mapping[str, str] | None = None) -> I
         assert process.poll() is None, running.logs
         yield running
         process.terminate()
-        assert process.wait(STOP_TIMEOUT_S) == 0, running.logs
+        assert process.wait(STOP_TIMEOUT_S) == 0 or running.killed, running.logs
     finally:
         process.kill()
         process.wait()
         reader.join()
+
+
+@asynccontextmanager
+async def served_beside(
+    database_url: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Served]:
+    """The same for a test whose event loop must run meanwhile, as for a proxy."""
+    serving = served(database_url, environment)
+    running = await asyncio.to_thread(serving.__enter__)
+    try:
+        yield running
+    finally:
+        await asyncio.to_thread(serving.__exit__, None, None, None)
