@@ -6,11 +6,12 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.schema.grants import SERVICES, Service, role_of
-from shared.schema.roles import login_in
+from shared.schema.roles import login_in, passwords_in
 from shared.schema.transaction import Limits
 from shared.settings import OWN, DatabaseUrl
 
 ServiceUrl = Annotated[DatabaseUrl | None, OWN]
+OWNER_URL = "PostgreSQL as the owner, who migrates: postgresql://owner:password@host:port/database."
 
 
 class CommandSettings(BaseSettings):
@@ -31,18 +32,45 @@ class CommandSettings(BaseSettings):
         return (init_settings,)
 
 
-class MigrateSettings(CommandSettings):
-    """`python -m services migrate`; a service's URL is read for its role's password."""
+class ServiceUrls(CommandSettings):
+    """The services' own URLs, as far as they are set."""
 
-    database_url: Annotated[DatabaseUrl, OWN] = Field(
-        description="PostgreSQL as the owner, who migrates: postgresql://owner:password@host/database."
-    )
     ingress_database_url: ServiceUrl = Field(default=None, description="Ingress's own URL.")
     dispatcher_database_url: ServiceUrl = Field(
         default=None, description="The dispatcher's own URL."
     )
     publisher_database_url: ServiceUrl = Field(default=None, description="The publisher's own URL.")
     watchdog_database_url: ServiceUrl = Field(default=None, description="The watchdog's own URL.")
+
+    @property
+    def service_urls(self) -> dict[Service, str]:
+        """Those that are set."""
+        urls: dict[Service, SecretStr | None] = {
+            service: getattr(self, f"{service}_database_url") for service in SERVICES
+        }
+        return {service: url.get_secret_value() for service, url in urls.items() if url}
+
+    @property
+    def role_passwords(self) -> dict[Service, str]:
+        """Passwords of the services whose URL is set and holds one."""
+        return passwords_in(self.service_urls)
+
+    @model_validator(mode="after")
+    def _each_service_logs_in_as_its_role(self) -> Self:
+        for service, url in self.service_urls.items():
+            user = login_in(url).user
+            if user != role_of(service):
+                raise ValueError(
+                    f"{service.upper()}_DATABASE_URL logs in as {user!r}, but the role of the "
+                    f"service, which has its privileges, is {role_of(service)}"
+                )
+        return self
+
+
+class MigrateSettings(ServiceUrls):
+    """`python -m services migrate`; a service's URL is read for its role's password."""
+
+    database_url: Annotated[DatabaseUrl, OWN] = Field(description=OWNER_URL)
     migrate_lock_timeout_ms: Annotated[int, OWN] = Field(
         default=5_000,
         ge=10,
@@ -64,26 +92,24 @@ class MigrateSettings(CommandSettings):
             turn_timeout_ms=self.migrate_turn_timeout_ms,
         )
 
-    @property
-    def role_passwords(self) -> dict[Service, str]:
-        """Passwords of the services whose URL is set and holds one."""
-        logins = {service: login_in(url) for service, url in self._urls().items()}
-        return {service: login.password for service, login in logins.items() if login.password}
 
-    def _urls(self) -> dict[Service, str]:
-        urls: dict[Service, SecretStr | None] = {
-            service: getattr(self, f"{service}_database_url") for service in SERVICES
-        }
-        return {service: url.get_secret_value() for service, url in urls.items() if url}
+class SuiteSettings(ServiceUrls):
+    """`python -m services`; without DATABASE_URL it brings a database of its own."""
+
+    database_url: ServiceUrl = Field(default=None, description=OWNER_URL)
+
+    @property
+    def owner_url(self) -> str | None:
+        """The owner's URL, if it is set."""
+        return self.database_url.get_secret_value() if self.database_url else None
 
     @model_validator(mode="after")
-    def _each_service_logs_in_as_its_role(self) -> Self:
-        for service, url in self._urls().items():
-            user = login_in(url).user
-            if user != role_of(service):
+    def _services_use_the_database_that_is_migrated(self) -> Self:
+        for service in self.service_urls:
+            if self.database_url is None:
                 raise ValueError(
-                    f"{service.upper()}_DATABASE_URL logs in as {user!r}, but the role of the "
-                    f"service, which has its privileges, is {role_of(service)}"
+                    f"{service.upper()}_DATABASE_URL is set, so DATABASE_URL must be too: "
+                    "without it the suite uses a database of its own"
                 )
         return self
 

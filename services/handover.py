@@ -25,6 +25,13 @@ class HandoverRefusedError(Exception):
     """Nothing was stored; the text says what to do."""
 
 
+class OutputExistsError(HandoverRefusedError):
+    """There is a file already, which is never replaced."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} exists and is left as it is: name another file with --output.")
+
+
 class Handover(Protocol):
     """Takes credentials from the bootstrap to a person."""
 
@@ -77,9 +84,7 @@ class FileHandover:
     def prepare(self, text: str) -> None:
         """Writes the draft and waits until it is on disk."""
         if os.path.lexists(self._path):
-            raise HandoverRefusedError(
-                f"{self._path} exists and is left as it is: name another file with --output."
-            )
+            raise OutputExistsError(self._path)
         try:
             _write_private(self._draft, text)
         except OSError as error:

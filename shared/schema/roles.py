@@ -54,6 +54,12 @@ def login_in(url: str) -> Login:
     return Login(str(parts.get("user") or ""), str(parts.get("password") or ""))
 
 
+def passwords_in(urls: Mapping[Service, str]) -> dict[Service, str]:
+    """The passwords that stand in the services' URLs."""
+    logins = {service: login_in(url) for service, url in urls.items()}
+    return {service: login.password for service, login in logins.items() if login.password}
+
+
 def url_as(owner_url: str, service: Service, password: str) -> str:
     """The owner's postgresql:// URL as a service's role."""
     parts = urlsplit(owner_url)

@@ -1,0 +1,102 @@
+"""`python -m services`: the suite in the foreground, until Ctrl-C, SIGTERM or the end of a part."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from services.bootstrap import BootstrapRefusedError
+from services.command_settings import SuiteSettings
+from services.handover import HandoverRefusedError
+from services.suite import Suite, SuiteError
+from shared.embedded import EmbeddedPostgresError
+from shared.schema.grants import SERVICES
+from shared.schema.refusals import MigrationRefusedError
+from shared.settings import load
+
+EXIT_FAILED = 1
+NO_ENDPOINT = """\
+  webhooks    {webhooks} once INGRESS_ENDPOINT_NAME and INGRESS_ENDPOINT_SECRET are set"""
+REFUSALS = (
+    BootstrapRefusedError,
+    EmbeddedPostgresError,
+    HandoverRefusedError,
+    MigrationRefusedError,
+    SuiteError,
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the suite; returns 0 after Ctrl-C or SIGTERM, 1 after a sentence."""
+    options = _parser().parse_args(arguments)
+    settings = load(SuiteSettings)
+    environment = dict(os.environ)  # noqa: TID251 - handed to the services, each its own part
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    suite = Suite(
+        options.data_folder,
+        environment=environment,
+        database_url=settings.owner_url,
+        service_urls=settings.service_urls,
+        logs=options.logs,
+    )
+    try:
+        with suite:
+            _say(_welcome(suite, environment))
+            suite.wait()
+    except KeyboardInterrupt:
+        _say("Stopped.")
+    except REFUSALS as refused:
+        sys.stderr.write(f"{refused}\n")
+        return EXIT_FAILED
+    return 0
+
+
+def _welcome(suite: Suite, environment: Mapping[str, str]) -> str:
+    endpoint = environment.get("INGRESS_ENDPOINT_NAME")
+    forge = environment.get("INGRESS_ENDPOINT_FORGE") or "github"
+    webhooks = f"http://{suite.addresses.webhooks}/webhooks/{forge}/{endpoint or 'ENDPOINT'}"
+    database = "of DATABASE_URL"
+    if suite.database is not None:
+        own = suite.database
+        database = f"{own.url_without_password}, password in {own.password_file}"
+    lines = [
+        "Fencepost runs; Ctrl-C stops it.",
+        "",
+        f"  webhooks    {webhooks}" if endpoint else NO_ENDPOINT.format(webhooks=webhooks),
+        *(
+            f"  {service:<11} gRPC {suite.addresses.grpc[service]}, "
+            f"http://{suite.addresses.admin[service]}/readyz and /metrics"
+            for service in SERVICES
+        ),
+        f"  database    {database}",
+        f"  keys        {suite.keys_file}",
+    ]
+    return "\n".join(lines)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m services run",
+        description="The whole suite on this machine, with a database of its own unless "
+        "DATABASE_URL names one. Services read their own variables: docs/configuration.md.",
+    )
+    parser.add_argument(
+        "--data-folder",
+        type=Path,
+        default=Path(".fencepost"),
+        help="database, keys and logs (%(default)s)",
+    )
+    parser.add_argument(
+        "--logs",
+        choices=("files", "here"),
+        default="files",
+        help="where services log: files in the data folder, or here, as in a container",
+    )
+    return parser
