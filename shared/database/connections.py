@@ -7,7 +7,6 @@ the wait as if the server had hung up.
 
 import asyncio
 import os
-import select
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -165,10 +164,6 @@ class Connection(AsyncConnection[TupleRow]):
         except psycopg.Error:
             await self.close()
 
-    def lost_by(self, error: psycopg.Error) -> bool:
-        """Whether this error says that the server let go of the connection."""
-        return self.closed or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
-
     async def fetch(self, sql: bytes, values: list[object]) -> tuple[tuple[Column, ...], list[Row]]:
         """Runs a statement that returns rows: its columns, and the rows."""
         await self._perform(sql, values)
@@ -184,20 +179,6 @@ class Connection(AsyncConnection[TupleRow]):
         """Runs a statement: how many rows it changed, or found."""
         await self._perform(sql, values)
         return self.statements.rowcount
-
-    def is_stale(self) -> bool:
-        """Whether the server has hung up while nobody used the connection; costs no round trip."""
-        if self.closed:
-            return True
-        poll = select.poll()
-        poll.register(self.fileno(), select.POLLIN)
-        if not poll.poll(0):
-            return False
-        try:
-            self.pgconn.consume_input()
-        except psycopg.OperationalError:
-            return True
-        return self.broken
 
     def sever(self) -> None:
         """Shuts the socket, so that whoever waits for an answer is told that there is none."""

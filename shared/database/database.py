@@ -167,7 +167,7 @@ class Database:
             flight.stoppable = False
             await connection.commit_all()
         except psycopg.Error as error:
-            refuse(error, lost=connection.lost_by(error), committing=committing)
+            refuse(error, lost=connection.closed, committing=committing)
             raise
         finally:
             flight.stoppable = False
@@ -179,11 +179,11 @@ class Database:
         """A connection with an open transaction; those that died in the pool are passed over."""
         give_up_at_s = time.monotonic() + self._session.connect_timeout_ms / 1000
         while True:
-            connection = await self._connection(give_up_at_s)
+            connection = await self._connection(within_s=give_up_at_s - time.monotonic())
             try:
                 await connection.begin(read_only=read_only)
             except psycopg.Error as error:
-                lost = connection.lost_by(error)
+                lost = connection.closed
                 await self._give_back(connection)
                 if not lost or time.monotonic() >= give_up_at_s:
                     refuse(error, lost=lost, committing=False)
@@ -192,19 +192,15 @@ class Database:
                 await self._give_back(connection)
                 raise
             else:
-                return connection
-
-    async def _connection(self, give_up_at_s: float) -> Connection:
-        while True:
-            try:
-                connection = await self._pool.getconn(give_up_at_s - time.monotonic())
-            except psycopg.OperationalError as error:
-                self._health.note_away(self._last_fault.sentence or str(error))
-                raise no_connection(error) from error
-            if not connection.is_stale():
                 self._health.note_back()
                 return connection
-            await self._pool.putconn(connection)
+
+    async def _connection(self, *, within_s: float) -> Connection:
+        try:
+            return await self._pool.getconn(within_s)
+        except psycopg.OperationalError as error:
+            self._health.note_away(self._last_fault.sentence or str(error))
+            raise no_connection(error) from error
 
     async def _give_back(self, connection: Connection) -> None:
         try:

@@ -131,10 +131,10 @@ async def test_a_lost_answer_to_commit_is_an_unknown_outcome(
 
 
 @pytest.mark.guarantee("X6")
-async def test_a_session_ended_by_an_operator_during_commit_is_an_unknown_outcome(
+async def test_a_session_that_the_server_ends_during_commit_is_an_unknown_outcome(
     far: Database, url: str
 ) -> None:
-    """The server says FATAL, which may come after the commit is durable."""
+    """The server says FATAL, which it may do after the commit is durable."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as operator:
         await operator.execute("""
             CREATE FUNCTION fencepost.hold() RETURNS trigger LANGUAGE plpgsql AS

@@ -11,6 +11,9 @@ from tests.shared.database.conftest import ADD, SLEEP, add, running, settings_fo
 from tests.waiting import until
 
 CALLS = 200
+STAYS_S = 0.5
+"""Longer than a cancelled statement takes to end."""
+
 IDLE_IN_TRANSACTION = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'test' AND state LIKE 'idle in%'
@@ -131,6 +134,8 @@ async def test_a_commit_under_way_survives_its_caller(db: Database, url: str) ->
 
         await until(committing, what="COMMIT to wait for the lock")
         await cancelled(caller)
+        _, under_way = await asyncio.wait(set(db._flights), timeout=STAYS_S)
+        assert under_way
         await blocker.rollback()
 
     async def committed() -> bool:
@@ -160,8 +165,12 @@ async def test_callers_who_leave_at_any_moment_leave_a_whole_pool(db: Database, 
 
     await until(quiet, what="every transaction to have ended")
     await asyncio.gather(*(db.run(add) for _ in range(50)))
-    stats = db._pool.get_stats()
-    assert stats["pool_available"] == stats["pool_size"] <= stats["pool_max"]
+
+    def whole() -> bool:
+        stats = db._pool.get_stats()
+        return 0 < stats["pool_available"] == stats["pool_size"] <= stats["pool_max"]
+
+    await until(whole, what="every connection to be back in the pool")
 
 
 async def test_closing_lets_a_transaction_end(url: str) -> None:
