@@ -238,6 +238,19 @@ async def test_what_came_of_it_is_recorded_though_lease_and_caller_are_gone(benc
     assert len(bench.remote_reviews(work)) == 1
 
 
+@pytest.mark.guarantee("P4")
+async def test_a_fault_of_ours_between_the_claim_and_the_answer_is_doubt(bench: Bench) -> None:
+    work = await bench.work()
+    publishing = bench.publishing()
+    await publishing._forge.close()
+    with pytest.raises(RuntimeError):
+        await publishing.publish_review(review_of(work))
+    [attempt] = await bench.attempts(work)
+    assert (attempt["status"], attempt["detail"]) == (
+        *("uncertain", "the publisher failed: RuntimeError"),
+    )
+
+
 @pytest.mark.guarantee("P2", "P6")
 async def test_an_attempt_that_a_crash_left_running_is_never_resent(bench: Bench) -> None:
     work = await bench.work()

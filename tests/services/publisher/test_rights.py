@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, LiteralString
 
 import pytest
-from psycopg import AsyncConnection, errors
+from psycopg import AsyncConnection, errors, sql
 
 from shared.schema.grants import Service
 from tests.rows import Rows
@@ -60,9 +60,10 @@ async def test_the_role_may_change_only_what_is_its_own(
 @pytest.mark.guarantee("X2", "L3")
 @pytest.mark.parametrize("table", ["leases", "change_requests"])
 async def test_the_role_may_lock_a_row_and_alter_nothing_in_it(
-    publisher: AsyncConnection[Any], table: LiteralString
+    publisher: AsyncConnection[Any], table: str
 ) -> None:
-    locked = await publisher.execute("SELECT 1 FROM " + table + " FOR UPDATE")
+    name = sql.Identifier(table)
+    locked = await publisher.execute(sql.SQL("SELECT 1 FROM {} FOR UPDATE").format(name))
     assert locked.rowcount == 1
     with pytest.raises(errors.CheckViolation):
-        await publisher.execute("UPDATE " + table + " SET lock_only = 1")
+        await publisher.execute(sql.SQL("UPDATE {} SET lock_only = 1").format(name))

@@ -99,8 +99,8 @@ async def tenant(desk: Desk, request: pytest.FixtureRequest) -> AsyncIterator[Te
 
 
 def hold(**scope: Any) -> ledger_pb2.HoldPublicationsRequest:
-    request_id = scope.pop("request_id", "request-1")
-    return ledger_pb2.HoldPublicationsRequest(request_id=request_id, reason=REASON, **scope)
+    given = {"request_id": "request-1", "reason": REASON, **scope}
+    return ledger_pb2.HoldPublicationsRequest(**given)
 
 
 async def test_a_review_is_published_and_read_back(tenant: Tenant) -> None:
@@ -183,6 +183,8 @@ BAD_REVIEWS: list[tuple[dict[str, Any], str]] = [
     ({"fence": {"holder": ""}}, "fence.holder"),
     ({"fence": {"action": "Bot"}}, "fence.action"),
     ({"fence": {"action": "bot:shadow"}}, "fence.action"),
+    ({"fence": {"holder": "a\0"}}, "fence.holder"),
+    ({"fence": {"key": "a\0"}}, "fence.key"),
     ({"comments": [publish_pb2.ReviewComment(path="a", line=0, body="b")]}, "comments[0].line"),
 ]
 
@@ -205,6 +207,7 @@ async def test_a_wrong_field_of_a_review_is_named(
         (("HoldPublications", hold()), "scope"),
         (("HoldPublications", hold(everything=False)), "everything"),
         (("HoldPublications", hold(whole_tenant=True, request_id="")), "request_id"),
+        (("HoldPublications", hold(whole_tenant=True, reason="a\0")), "reason"),
         (("ReleaseHold", ledger_pb2.ReleaseHoldRequest()), "hold_id"),
     ],
     ids=str,

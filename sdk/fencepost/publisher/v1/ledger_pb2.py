@@ -27,7 +27,7 @@ from fencepost.common.v1 import access_pb2 as fencepost_dot_common_dot_v1_dot_ac
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#fencepost/publisher/v1/ledger.proto\x12\x16\x66\x65ncepost.publisher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x01\n\x0bPublication\x12\x16\n\x0epublication_id\x18\x01 \x01(\x03\x12\x11\n\tkey_label\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x0e\n\x06target\x18\x06 \x01(\t\x12\x0f\n\x07ordinal\x18\x07 \x01(\x05\x12\x31\n\x08\x61ttempts\x18\x08 \x03(\x0b\x32\x1f.fencepost.publisher.v1.Attempt\"\x87\x02\n\x07\x41ttempt\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\x35\n\x06status\x18\x02 \x01(\x0e\x32%.fencepost.publisher.v1.AttemptStatus\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12.\n\nclaimed_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nsettled_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tremote_id\x18\x06 \x01(\t\x12\x12\n\nremote_url\x18\x07 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\x12\x0e\n\x06\x64igest\x18\t \x01(\t\"8\n\x15GetPublicationRequest\x12\x1f\n\x0epublication_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"R\n\x16GetPublicationResponse\x12\x38\n\x0bpublication\x18\x01 \x01(\x0b\x32#.fencepost.publisher.v1.Publication\"k\n\x12\x43hangeRequestScope\x12\"\n\x0e\x66orge_instance\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xfd\x01\x12\x18\n\x07repo_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x17\n\x06number\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"\x91\x02\n\x17HoldPublicationsRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12\x1d\n\neverything\x18\x02 \x01(\x08\x42\x07\xbaH\x04j\x02\x08\x01H\x00\x12\x1f\n\x0cwhole_tenant\x18\x03 \x01(\x08\x42\x07\xbaH\x04j\x02\x08\x01H\x00\x12\x1b\n\x06\x61\x63tion\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18\x64H\x00\x12\x44\n\x0e\x63hange_request\x18\x05 \x01(\x0b\x32*.fencepost.publisher.v1.ChangeRequestScopeH\x00\x12\x1a\n\x06reason\x18\x06 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xd0\x0f\x42\x0e\n\x05scope\x12\x05\xbaH\x02\x08\x01\"+\n\x18HoldPublicationsResponse\x12\x0f\n\x07hold_id\x18\x01 \x01(\x03\".\n\x12ReleaseHoldRequest\x12\x18\n\x07hold_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"F\n\x13ReleaseHoldResponse\x12/\n\x0breleased_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xbe\x01\n\rAttemptStatus\x12\x1e\n\x1a\x41TTEMPT_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41TTEMPT_STATUS_RUNNING\x10\x01\x12\x1c\n\x18\x41TTEMPT_STATUS_SUCCEEDED\x10\x02\x12\x1c\n\x18\x41TTEMPT_STATUS_UNCERTAIN\x10\x03\x12\x1a\n\x16\x41TTEMPT_STATUS_REFUSED\x10\x04\x12\x19\n\x15\x41TTEMPT_STATUS_ABSENT\x10\x05\x32\xf1\x02\n\rLedgerService\x12u\n\x0eGetPublication\x12-.fencepost.publisher.v1.GetPublicationRequest\x1a..fencepost.publisher.v1.GetPublicationResponse\"\x04\xe8\xe0\x18\x08\x12{\n\x10HoldPublications\x12/.fencepost.publisher.v1.HoldPublicationsRequest\x1a\x30.fencepost.publisher.v1.HoldPublicationsResponse\"\x04\xe8\xe0\x18\n\x12l\n\x0bReleaseHold\x12*.fencepost.publisher.v1.ReleaseHoldRequest\x1a+.fencepost.publisher.v1.ReleaseHoldResponse\"\x04\xe8\xe0\x18\nBI\n\x1a\x64\x65v.fencepost.publisher.v1P\x01Z)fencepost.dev/go/publisher/v1;publisherv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#fencepost/publisher/v1/ledger.proto\x12\x16\x66\x65ncepost.publisher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x01\n\x0bPublication\x12\x16\n\x0epublication_id\x18\x01 \x01(\x03\x12\x11\n\tkey_label\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x0e\n\x06target\x18\x06 \x01(\t\x12\x0f\n\x07ordinal\x18\x07 \x01(\x05\x12\x31\n\x08\x61ttempts\x18\x08 \x03(\x0b\x32\x1f.fencepost.publisher.v1.Attempt\"\x87\x02\n\x07\x41ttempt\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\x35\n\x06status\x18\x02 \x01(\x0e\x32%.fencepost.publisher.v1.AttemptStatus\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12.\n\nclaimed_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nsettled_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tremote_id\x18\x06 \x01(\t\x12\x12\n\nremote_url\x18\x07 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\x12\x0e\n\x06\x64igest\x18\t \x01(\t\"8\n\x15GetPublicationRequest\x12\x1f\n\x0epublication_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"R\n\x16GetPublicationResponse\x12\x38\n\x0bpublication\x18\x01 \x01(\x0b\x32#.fencepost.publisher.v1.Publication\"{\n\x12\x43hangeRequestScope\x12\x32\n\x0e\x66orge_instance\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x18\n\x07repo_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x17\n\x06number\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"\xb6\x02\n\x17HoldPublicationsRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12\x1d\n\neverything\x18\x02 \x01(\x08\x42\x07\xbaH\x04j\x02\x08\x01H\x00\x12\x1f\n\x0cwhole_tenant\x18\x03 \x01(\x08\x42\x07\xbaH\x04j\x02\x08\x01H\x00\x12\x34\n\x06\x61\x63tion\x18\x04 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$H\x00\x12\x44\n\x0e\x63hange_request\x18\x05 \x01(\x0b\x32*.fencepost.publisher.v1.ChangeRequestScopeH\x00\x12&\n\x06reason\x18\x06 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\xd0\x0f\x32\n^[^\\x00]+$B\x0e\n\x05scope\x12\x05\xbaH\x02\x08\x01\"+\n\x18HoldPublicationsResponse\x12\x0f\n\x07hold_id\x18\x01 \x01(\x03\".\n\x12ReleaseHoldRequest\x12\x18\n\x07hold_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"F\n\x13ReleaseHoldResponse\x12/\n\x0breleased_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xbe\x01\n\rAttemptStatus\x12\x1e\n\x1a\x41TTEMPT_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41TTEMPT_STATUS_RUNNING\x10\x01\x12\x1c\n\x18\x41TTEMPT_STATUS_SUCCEEDED\x10\x02\x12\x1c\n\x18\x41TTEMPT_STATUS_UNCERTAIN\x10\x03\x12\x1a\n\x16\x41TTEMPT_STATUS_REFUSED\x10\x04\x12\x19\n\x15\x41TTEMPT_STATUS_ABSENT\x10\x05\x32\xf1\x02\n\rLedgerService\x12u\n\x0eGetPublication\x12-.fencepost.publisher.v1.GetPublicationRequest\x1a..fencepost.publisher.v1.GetPublicationResponse\"\x04\xe8\xe0\x18\x08\x12{\n\x10HoldPublications\x12/.fencepost.publisher.v1.HoldPublicationsRequest\x1a\x30.fencepost.publisher.v1.HoldPublicationsResponse\"\x04\xe8\xe0\x18\n\x12l\n\x0bReleaseHold\x12*.fencepost.publisher.v1.ReleaseHoldRequest\x1a+.fencepost.publisher.v1.ReleaseHoldResponse\"\x04\xe8\xe0\x18\nBI\n\x1a\x64\x65v.fencepost.publisher.v1P\x01Z)fencepost.dev/go/publisher/v1;publisherv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,7 +38,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETPUBLICATIONREQUEST'].fields_by_name['publication_id']._loaded_options = None
   _globals['_GETPUBLICATIONREQUEST'].fields_by_name['publication_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_CHANGEREQUESTSCOPE'].fields_by_name['forge_instance']._loaded_options = None
-  _globals['_CHANGEREQUESTSCOPE'].fields_by_name['forge_instance']._serialized_options = b'\272H\007r\005\020\001\030\375\001'
+  _globals['_CHANGEREQUESTSCOPE'].fields_by_name['forge_instance']._serialized_options = b'\272H\027r\025\020\001\030\375\0012\016^[a-z0-9.:-]+$'
   _globals['_CHANGEREQUESTSCOPE'].fields_by_name['repo_id']._loaded_options = None
   _globals['_CHANGEREQUESTSCOPE'].fields_by_name['repo_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_CHANGEREQUESTSCOPE'].fields_by_name['number']._loaded_options = None
@@ -52,9 +52,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['whole_tenant']._loaded_options = None
   _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['whole_tenant']._serialized_options = b'\272H\004j\002\010\001'
   _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['action']._loaded_options = None
-  _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['action']._serialized_options = b'\272H\006r\004\020\001\030d'
+  _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['action']._serialized_options = b'\272H\037r\035\020\001\030d2\027^[a-z0-9][a-z0-9:._-]*$'
   _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['reason']._loaded_options = None
-  _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['reason']._serialized_options = b'\272H\007r\005\020\001\030\320\017'
+  _globals['_HOLDPUBLICATIONSREQUEST'].fields_by_name['reason']._serialized_options = b'\272H\023r\021\020\001\030\320\0172\n^[^\\x00]+$'
   _globals['_RELEASEHOLDREQUEST'].fields_by_name['hold_id']._loaded_options = None
   _globals['_RELEASEHOLDREQUEST'].fields_by_name['hold_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_LEDGERSERVICE'].methods_by_name['GetPublication']._loaded_options = None
@@ -63,8 +63,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LEDGERSERVICE'].methods_by_name['HoldPublications']._serialized_options = b'\350\340\030\n'
   _globals['_LEDGERSERVICE'].methods_by_name['ReleaseHold']._loaded_options = None
   _globals['_LEDGERSERVICE'].methods_by_name['ReleaseHold']._serialized_options = b'\350\340\030\n'
-  _globals['_ATTEMPTSTATUS']._serialized_start=1305
-  _globals['_ATTEMPTSTATUS']._serialized_end=1495
+  _globals['_ATTEMPTSTATUS']._serialized_start=1358
+  _globals['_ATTEMPTSTATUS']._serialized_end=1548
   _globals['_PUBLICATION']._serialized_start=160
   _globals['_PUBLICATION']._serialized_end=344
   _globals['_ATTEMPT']._serialized_start=347
@@ -74,15 +74,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETPUBLICATIONRESPONSE']._serialized_start=670
   _globals['_GETPUBLICATIONRESPONSE']._serialized_end=752
   _globals['_CHANGEREQUESTSCOPE']._serialized_start=754
-  _globals['_CHANGEREQUESTSCOPE']._serialized_end=861
-  _globals['_HOLDPUBLICATIONSREQUEST']._serialized_start=864
-  _globals['_HOLDPUBLICATIONSREQUEST']._serialized_end=1137
-  _globals['_HOLDPUBLICATIONSRESPONSE']._serialized_start=1139
-  _globals['_HOLDPUBLICATIONSRESPONSE']._serialized_end=1182
-  _globals['_RELEASEHOLDREQUEST']._serialized_start=1184
-  _globals['_RELEASEHOLDREQUEST']._serialized_end=1230
-  _globals['_RELEASEHOLDRESPONSE']._serialized_start=1232
-  _globals['_RELEASEHOLDRESPONSE']._serialized_end=1302
-  _globals['_LEDGERSERVICE']._serialized_start=1498
-  _globals['_LEDGERSERVICE']._serialized_end=1867
+  _globals['_CHANGEREQUESTSCOPE']._serialized_end=877
+  _globals['_HOLDPUBLICATIONSREQUEST']._serialized_start=880
+  _globals['_HOLDPUBLICATIONSREQUEST']._serialized_end=1190
+  _globals['_HOLDPUBLICATIONSRESPONSE']._serialized_start=1192
+  _globals['_HOLDPUBLICATIONSRESPONSE']._serialized_end=1235
+  _globals['_RELEASEHOLDREQUEST']._serialized_start=1237
+  _globals['_RELEASEHOLDREQUEST']._serialized_end=1283
+  _globals['_RELEASEHOLDRESPONSE']._serialized_start=1285
+  _globals['_RELEASEHOLDRESPONSE']._serialized_end=1355
+  _globals['_LEDGERSERVICE']._serialized_start=1551
+  _globals['_LEDGERSERVICE']._serialized_end=1920
 # @@protoc_insertion_point(module_scope)
