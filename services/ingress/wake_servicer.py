@@ -5,6 +5,7 @@ With every wake lost, work starts within the dispatcher's poll interval (I11).
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from fencepost.channel import Channel, ChannelSettings, Tls, connect
@@ -20,6 +21,8 @@ from shared.ticking import Ticker
 IDLE_TICK_MS = 60_000
 """Between wakes the ticker has nothing to do; this is how often it finds that out."""
 
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
 QUEUES_MAX = 100
 """Queues in one wake; the contract's limit."""
 
@@ -27,7 +30,8 @@ QUEUES_MAX = 100
 class Waker:
     """Collects queues and wakes with all of them at once; one wake is under way at a time."""
 
-    def __init__(self, settings: IngressSettings) -> None:
+    def __init__(self, settings: IngressSettings, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve or resolved
         self._host, self._port = host_and_port(settings.dispatcher_address)
         key, ca_file = settings.api_key, settings.dispatcher_tls_ca_file
         self._template = ChannelSettings(
@@ -89,20 +93,24 @@ class Waker:
         return channel
 
     async def _addresses(self) -> list[str]:
-        """Every address that the dispatcher's name has now; channels to old ones are closed."""
-        loop = asyncio.get_running_loop()
+        """Where dispatchers are now; channels to where they were are closed."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+                addresses = await self._resolve(self._host, self._port)
         except (OSError, TimeoutError) as error:
             WAKES.labels("lost").inc()
-            raise FencepostError(
-                f"{self._host} has no address", code=StatusCode.UNAVAILABLE
-            ) from error
-        addresses = sorted({_target(family, where) for family, _, _, _, where in found})
+            message = f"{self._host} has no address"
+            raise FencepostError(message, code=StatusCode.UNAVAILABLE) from error
         for gone in self._channels.keys() - set(addresses):
             await self._channels.pop(gone).close()
         return addresses
+
+
+async def resolved(host: str, port: int) -> list[str]:
+    """Every address of a host, as gRPC targets; raises OSError when it has none."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return sorted({_target(family, where) for family, _, _, _, where in found})
 
 
 def _target(family: int, where: tuple[object, ...]) -> str:
