@@ -169,7 +169,7 @@ class Runtime:
         return Pipeline(
             calls=self.calls,
             authenticator=self.authenticator,
-            tracer=self.tracer,
+            tracer=self.tracer if self.settings.otlp_endpoint else None,
             default_deadline_ms=self.settings.request_default_deadline_ms,
             may_serve=self.schema.require,
         )

@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
 from fencepost.errors import KeyRevoked, KeyUnknown
 from fencepost.metadata import AUTHORIZATION, BEARER, TENANT
@@ -18,6 +19,7 @@ from shared.credentials import parse, secret_digest
 from shared.rpc.caller import Caller, on_behalf_of, scope_of
 from shared.rpc.key_store import KeyRow
 
+T = TypeVar("T")
 Lookup = Callable[[Sequence[str]], Awaitable[Sequence[KeyRow]]]
 
 ENTRIES_MAX = 10_000
@@ -40,6 +42,9 @@ class Authenticator:
     def __init__(self, lookup: Lookup, *, cache_ms: int) -> None:
         self._lookup = lookup
         self._cache_s = cache_ms / 1000
+        # What was sent and proven, whole. A dict compares only what has the same keyed hash, so
+        # nothing about a credential can be told from how long a look-up takes.
+        self._proven: dict[str | bytes, _Entry] = {}
         self._known: dict[str, _Entry] = {}
         self._unknown: dict[str, _Entry] = {}
         self._wanted: dict[str, asyncio.Future[_Entry]] = {}
@@ -47,13 +52,13 @@ class Authenticator:
 
     async def caller(self, metadata: Mapping[str, str | bytes]) -> Caller:
         """The caller that the metadata proves, with the tenant it names."""
-        key_id, secret = _credential(metadata)
-        entry = self._known.get(key_id) or self._unknown.get(key_id)
+        sent = metadata.get(AUTHORIZATION)
+        entry = self._proven.get(sent) if sent is not None else None
         if entry is None or monotonic() >= entry.fresh_until:
-            entry = await self._ask_for(key_id)
-        caller = _proven(entry, secret)
+            entry = await self._prove(sent)
+        assert entry.caller is not None
         named_tenant = metadata.get(TENANT)
-        return on_behalf_of(caller, str(named_tenant)) if named_tenant else caller
+        return on_behalf_of(entry.caller, str(named_tenant)) if named_tenant else entry.caller
 
     async def ended(self, key_ids: Iterable[str]) -> set[str]:
         """Those of these keys that no longer hold, asked anew and not from the cache."""
@@ -64,6 +69,16 @@ class Authenticator:
             for key_id, entry in zip(asked, entries, strict=True)
             if entry.row is None or entry.row.ended
         }
+
+    async def _prove(self, sent: str | bytes | None) -> _Entry:
+        key_id, secret = _credential(sent)
+        entry = self._known.get(key_id) or self._unknown.get(key_id)
+        if entry is None or monotonic() >= entry.fresh_until:
+            entry = await self._ask_for(key_id)
+        _require_proof(entry, secret)
+        assert sent is not None
+        _keep(self._proven, sent, entry)
+        return entry
 
     async def _ask_for(self, key_id: str) -> _Entry:
         answer = self._wanted.get(key_id)
@@ -103,14 +118,16 @@ class Authenticator:
     def _remember(self, key_id: str, entry: _Entry) -> None:
         self._known.pop(key_id, None)
         self._unknown.pop(key_id, None)
-        cache = self._unknown if entry.row is None else self._known
-        if len(cache) >= ENTRIES_MAX:
-            cache.pop(next(iter(cache)))
-        cache[key_id] = entry
+        _keep(self._unknown if entry.row is None else self._known, key_id, entry)
 
 
-def _credential(metadata: Mapping[str, str | bytes]) -> tuple[str, str]:
-    sent = metadata.get(AUTHORIZATION)
+def _keep(cache: dict[T, _Entry], name: T, entry: _Entry) -> None:
+    if len(cache) >= ENTRIES_MAX:
+        cache.pop(next(iter(cache)))
+    cache[name] = entry
+
+
+def _credential(sent: str | bytes | None) -> tuple[str, str]:
     if not isinstance(sent, str) or not sent.startswith(BEARER):
         raise KeyUnknown
     credential = parse(sent[len(BEARER) :])
@@ -119,16 +136,13 @@ def _credential(metadata: Mapping[str, str | bytes]) -> tuple[str, str]:
     return credential
 
 
-def _proven(entry: _Entry, secret: str) -> Caller:
-    row, caller = entry.row, entry.caller
-    if row is None or caller is None:
-        raise KeyUnknown
+def _require_proof(entry: _Entry, secret: str) -> None:
+    row = entry.row
     # First the secret: that a key was revoked is told only to who holds it.
-    if not hmac.compare_digest(row.secret_sha256, secret_digest(secret)):
+    if row is None or not hmac.compare_digest(row.secret_sha256, secret_digest(secret)):
         raise KeyUnknown
     if row.ended:
         raise KeyRevoked
-    return caller
 
 
 def _entry(row: KeyRow | None, fresh_until: float) -> _Entry:

@@ -41,7 +41,9 @@ class Pipeline:
 
     calls: OpenCalls
     authenticator: Authenticator
-    tracer: Tracer
+    tracer: Tracer | None
+    """None when nothing is exported: calls then cost no span."""
+
     default_deadline_ms: int
     may_serve: Callable[[], None]
     """Raises what refuses every call but those that any key may make."""

@@ -26,7 +26,7 @@ class Recording:
 class Recorder:
     """Records the calls of one method."""
 
-    def __init__(self, tracer: Tracer, method: str) -> None:
+    def __init__(self, tracer: Tracer | None, method: str) -> None:
         self._tracer = tracer
         self._method = method
         self._in_flight = 0

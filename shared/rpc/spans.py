@@ -3,35 +3,73 @@
 OpenTelemetry's own asyncio interceptor records OK for aborted calls, hence this one.
 """
 
+import random
+import re
 from collections.abc import Mapping
 
-from fencepost.metadata import TRACEPARENT
+from fencepost.metadata import TRACEPARENT, TRACESTATE
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    TraceState,
+    set_span_in_context,
+)
 
 from shared import semantic
 from shared.rpc.outcomes import FAULTS, Outcome
 
-_PROPAGATOR = TraceContextTextMapPropagator()
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _NO_CONTEXT = Context()
 
 
-def start_span(tracer: Tracer, method: str, metadata: Mapping[str, str | bytes]) -> Span:
-    """A span that is current for the rest of this task."""
-    context = _NO_CONTEXT
-    if TRACEPARENT in metadata:
-        context = _PROPAGATOR.extract(metadata, _NO_CONTEXT)
-    span = tracer.start_span(
-        method,
-        context,
-        SpanKind.SERVER,
-        {semantic.RPC_SYSTEM_NAME: "grpc", semantic.RPC_METHOD: method},
-    )
+def start_span(tracer: Tracer | None, method: str, metadata: Mapping[str, str | bytes]) -> Span:
+    """A span that is current for the rest of this task.
+
+    Without a tracer, or in a trace that its caller does not record, it records nothing and is what
+    the caller sent, so that whoever does record below has the right parent.
+    """
+    parent = _parent(metadata)
+    if tracer is None or (parent is not None and not parent.trace_flags.sampled):
+        span: Span = NonRecordingSpan(parent or _unrecorded())
+    else:
+        context = _NO_CONTEXT
+        if parent is not None:
+            context = set_span_in_context(NonRecordingSpan(parent), _NO_CONTEXT)
+        attributes = {semantic.RPC_SYSTEM_NAME: "grpc", semantic.RPC_METHOD: method}
+        span = tracer.start_span(method, context, SpanKind.SERVER, attributes)
     # Every call has a task of its own, so nothing has to be put back.
-    otel_context.attach(set_span_in_context(span, context))
+    otel_context.attach(set_span_in_context(span, _NO_CONTEXT))
     return span
+
+
+def _parent(metadata: Mapping[str, str | bytes]) -> SpanContext | None:
+    """The caller's W3C trace context; None when there is none or it breaks its form."""
+    sent = metadata.get(TRACEPARENT)
+    match = _TRACEPARENT.fullmatch(sent) if isinstance(sent, str) else None
+    if match is None:
+        return None
+    state = metadata.get(TRACESTATE)
+    context = SpanContext(
+        trace_id=int(match[1], 16),
+        span_id=int(match[2], 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(match[3], 16)),
+        trace_state=TraceState.from_header([state]) if isinstance(state, str) else None,
+    )
+    return context if context.is_valid else None
+
+
+def _unrecorded() -> SpanContext:
+    """Ids by which the log entries of one call are found together."""
+    return SpanContext(random.getrandbits(128), random.getrandbits(64), is_remote=False)
 
 
 def end_span(span: Span, outcome: Outcome) -> None:
