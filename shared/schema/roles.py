@@ -98,7 +98,7 @@ def ensure(
     made = [s for s in absent if _make(connection, role_of(s), passwords.get(s))]
     for role, fault in faults(connection):
         raise RoleUnfitError(role, fault)
-    for service in passwords.keys() - set(made):
+    for service in (s for s in SERVICES if s in passwords and s not in made):
         if _logs_in(owner_url, role_of(service), passwords[service]):
             continue
         if not replace_passwords:

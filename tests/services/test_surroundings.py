@@ -1,0 +1,108 @@
+"""What the launcher tells each service: all of its own, and nothing of the others."""
+
+from importlib import import_module
+
+import pytest
+
+from services.surroundings import (
+    ADMIN_PORTS,
+    GRPC_PORTS,
+    HOST,
+    WEBHOOK_PORT,
+    Addresses,
+    choose_addresses,
+    environment_of,
+)
+from shared.environment import read
+from shared.schema.grants import SERVICES, Service
+from tools.docs.configuration import settings_of
+
+USERS = {
+    "PATH": "/bin",
+    "LC_ALL": "C",
+    "OTEL_RESOURCE_ATTRIBUTES": "a=b",
+    "FENCEPOST_LOG_LEVEL": "debug",
+    "FENCEPOST_API_KEY": "a person's",
+    "FENCEPOST_API_KEY_FILE": "/a/persons",
+    "DATABASE_URL": "postgresql://owner:secret@h/d",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "INGRESS_ENDPOINT_SECRET": "theirs",
+    "PUBLISHER_FORGE_TOKEN": "theirs",
+    "WATCHDOG_DATABASE_URL": "postgresql://fencepost_watchdog:theirs@h/d",
+}
+
+
+def told(
+    service: Service, environment: dict[str, str], api_key: str | None = None
+) -> dict[str, str]:
+    """The environment of a service on the default ports."""
+    return environment_of(
+        service,
+        environment,
+        addresses=choose_addresses(environment, free=False),
+        database_url=f"postgresql://fencepost_{service}:p@h/d",
+        api_key=api_key,
+        tenant="default",
+    )
+
+
+@pytest.mark.guarantee("X2")
+def test_a_service_sees_its_own_secrets_and_no_others() -> None:
+    for service in SERVICES:
+        seen = set(told(service, USERS, api_key="fp_own"))
+        own = {name for name in USERS if name.startswith(f"{service.upper()}_")}
+        assert own <= seen
+        assert {"PATH", "LC_ALL", "OTEL_RESOURCE_ATTRIBUTES", "FENCEPOST_LOG_LEVEL"} <= seen
+        secrets = {name for name in seen if "DATABASE_URL" in name or "KEY" in name}
+        assert secrets == {f"{service.upper()}_DATABASE_URL", f"{service.upper()}_API_KEY"}
+        assert not seen & (set(USERS) - own - COMMON), service
+
+
+COMMON = {"PATH", "LC_ALL", "OTEL_RESOURCE_ATTRIBUTES", "FENCEPOST_LOG_LEVEL"}
+
+
+def test_what_the_user_set_wins() -> None:
+    user = {
+        "INGRESS_API_KEY_FILE": "/run/key",
+        "INGRESS_DATABASE_URL": "postgresql://fencepost_ingress:theirs@h/d",
+        "INGRESS_ENDPOINT_TENANT": "acme",
+        "DISPATCHER_GRPC_ADDRESS": "127.0.0.1:9",
+    }
+
+    seen = told("ingress", user, api_key="fp_chosen")
+
+    assert seen["INGRESS_DATABASE_URL"] == user["INGRESS_DATABASE_URL"]
+    assert seen["INGRESS_ENDPOINT_TENANT"] == "acme"
+    assert seen["INGRESS_DISPATCHER_ADDRESS"] == "127.0.0.1:9"
+    assert "INGRESS_API_KEY" not in seen
+
+
+def test_the_default_ports_are_those_of_the_services() -> None:
+    for service in SERVICES:
+        fields = settings_of(service).model_fields
+        assert fields["grpc_address"].default == f"{HOST}:{GRPC_PORTS[service]}"
+        assert fields["admin_address"].default == f"{HOST}:{ADMIN_PORTS[service]}"
+    ingress = settings_of("ingress").model_fields
+    assert ingress["webhook_address"].default == f"{HOST}:{WEBHOOK_PORT}"
+    assert ingress["dispatcher_address"].default == f"{HOST}:{GRPC_PORTS['dispatcher']}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_service_takes_what_it_is_told(service: Service) -> None:
+    import_module(f"services.{service}.settings")
+    key = "fp_abcdefgh12345678_" + "s" * 43
+
+    settings = read(settings_of(service), told(service, {}, api_key=key))
+
+    assert settings.grpc_address == f"{HOST}:{GRPC_PORTS[service]}"
+    assert settings.api_key is not None
+
+
+def test_free_ports_differ_from_each_other_and_from_the_default_ones() -> None:
+    def every(addresses: Addresses) -> list[str]:
+        return [*addresses.grpc.values(), *addresses.admin.values(), addresses.webhooks]
+
+    free = every(choose_addresses({}, free=True))
+
+    assert len(set(free)) == 9
+    assert not set(free) & set(every(choose_addresses({}, free=False)))

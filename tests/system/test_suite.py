@@ -1,0 +1,261 @@
+"""The launcher with real processes: what runs, what it says when a part ends, what is left."""
+
+import http.client
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from services.first_keys import read_text
+from services.suite import Suite, SuiteError
+from shared.schema.grants import SERVICES, Service
+from shared.schema.refusals import PasswordDiffersError
+from tests.waiting import until_sync
+
+KEYS = {"OPERATOR_API_KEY", "INGRESS_API_KEY", "WORKER_API_KEY"}
+
+
+def exists(process_id: int) -> bool:
+    """Whether the process lives; one that only waits to be reaped does not."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def environment_of(process_id: int) -> dict[str, str]:
+    """What the process was started with."""
+    raw = Path(f"/proc/{process_id}/environ").read_bytes().decode()
+    return dict(pair.split("=", 1) for pair in raw.split("\0") if "=" in pair)
+
+
+def readyz(address: str) -> int:
+    """Status of the readiness."""
+    connection = http.client.HTTPConnection(address, timeout=5)
+    connection.request("GET", "/readyz")
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.fixture
+def service_urls(service_url: Callable[[Service], str]) -> dict[Service, str]:
+    """The test's database as each service."""
+    return {service: service_url(service) for service in SERVICES}
+
+
+@pytest.fixture
+def suite(owner_url: str, service_urls: dict[Service, str], tmp_path: Path) -> Iterator[Suite]:
+    """The suite on the test's database."""
+    with Suite(
+        tmp_path / "data", database_url=owner_url, service_urls=service_urls, free_ports=True
+    ) as suite:
+        yield suite
+
+
+def test_four_services_are_ready_each_with_its_own_secrets_alone(suite: Suite) -> None:
+    assert {readyz(address) for address in suite.addresses.admin.values()} == {200}
+    assert set(suite.process_ids) == set(SERVICES)
+    for service, process_id in suite.process_ids.items():
+        seen = environment_of(process_id)
+        assert seen[f"{service.upper()}_DATABASE_URL"] == suite.service_urls[service]
+        secrets = {name for name in seen if "DATABASE_URL" in name or "API_KEY" in name}
+        own = {f"{service.upper()}_DATABASE_URL", f"{service.upper()}_API_KEY"}
+        assert secrets <= own
+    assert (
+        environment_of(suite.process_ids["ingress"])["INGRESS_API_KEY"]
+        == (suite.credentials["INGRESS_API_KEY"])
+    )
+    assert set(suite.credentials) == KEYS
+    assert stat.S_IMODE(suite.keys_file.stat().st_mode) == 0o600
+
+
+def test_a_service_that_ends_is_named_with_its_last_words(suite: Suite) -> None:
+    os.kill(suite.process_ids["publisher"], signal.SIGKILL)
+
+    with pytest.raises(SuiteError) as ended:
+        suite.wait()
+
+    assert "publisher was killed by SIGKILL" in str(ended.value)
+    assert str(suite.logs_folder / "publisher.log") in str(ended.value)
+    assert "serving" in str(ended.value)
+
+
+def test_a_service_that_cannot_start_stops_the_others_and_says_why(
+    owner_url: str, service_urls: dict[Service, str], tmp_path: Path
+) -> None:
+    suite = Suite(
+        tmp_path / "data",
+        environment={"DISPATCHER_LEASE_MS": "soon"},
+        database_url=owner_url,
+        service_urls=service_urls,
+        free_ports=True,
+    )
+    with pytest.raises(SuiteError) as ended, suite:
+        pass
+
+    assert "dispatcher ended with code 2" in str(ended.value)
+    assert "DISPATCHER_LEASE_MS is 'soon'" in str(ended.value)
+    assert suite.process_ids
+    assert not any(exists(process_id) for process_id in suite.process_ids.values())
+
+
+def test_roles_that_others_use_are_not_given_new_passwords(owner_url: str, tmp_path: Path) -> None:
+    suite = Suite(tmp_path / "data", database_url=owner_url, free_ports=True)
+    with pytest.raises(PasswordDiffersError, match="set INGRESS_DATABASE_URL"), suite:
+        pass
+
+
+def test_keys_of_another_database_are_told_apart(
+    owner_url: str, service_urls: dict[Service, str], tmp_path: Path
+) -> None:
+    def start() -> None:
+        suite = Suite(tmp_path, database_url=owner_url, service_urls=service_urls, free_ports=True)
+        suite._make_keys()
+
+    start()
+    kept = (tmp_path / "keys.env").read_text()
+    start()
+    (tmp_path / "keys.env").unlink()
+    with pytest.raises(SuiteError, match=r"keys\.env is not there: put it back, or set INGRESS"):
+        start()
+    (tmp_path / "keys.env").write_text(kept.replace("fp_", "fp_0"))
+    with pytest.raises(SuiteError, match="not those of this database"):
+        start()
+    with psycopg.connect(owner_url) as connection:
+        connection.execute("DELETE FROM fencepost.api_keys")
+    (tmp_path / "keys.env").write_text(kept)
+    with pytest.raises(SuiteError, match="not those of this database"):
+        start()
+
+
+class Launcher:
+    """`python -m services` with a database of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        addresses = Suite(folder, free_ports=True).addresses
+        ports = {f"{s.upper()}_GRPC_ADDRESS": addresses.grpc[s] for s in SERVICES}
+        ports |= {f"{s.upper()}_ADMIN_ADDRESS": addresses.admin[s] for s in SERVICES}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "services", "--data-folder", str(folder)],
+            env={**ports, "INGRESS_WEBHOOK_ADDRESS": addresses.webhooks, "PATH": os.defpath},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.said = self._first_words()
+        self.children = children_of(self.process.pid)
+
+    def _first_words(self) -> str:
+        assert self.process.stdout is not None
+        lines: list[str] = []
+        while not (lines and lines[-1].startswith("  keys")):
+            line = self.process.stdout.readline()
+            assert line, self.process.communicate()[1]
+            lines.append(line)
+        return "".join(lines)
+
+
+def children_of(process_id: int) -> list[int]:
+    """All descendants."""
+    own = [
+        int(child)
+        for task in Path(f"/proc/{process_id}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    return own + [each for child in own for each in children_of(child)]
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Iterator[Launcher]:
+    """A running launcher."""
+    launcher = Launcher(tmp_path / "data")
+    yield launcher
+    launcher.process.kill()
+    launcher.process.communicate()
+    all_gone(launcher)
+
+
+def all_gone(launcher: Launcher) -> None:
+    """Waits until no process of it is left."""
+    until_sync(
+        lambda: not any(exists(child) for child in launcher.children),
+        deadline_s=30,
+        what="every process of the launcher to end",
+    )
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_the_launcher_runs_until_it_is_asked_to_stop(
+    launcher: Launcher, asked: signal.Signals
+) -> None:
+    assert len(launcher.children) > len(SERVICES)
+    for words in ("/webhooks/github/", *SERVICES, "postgresql://fencepost_owner@127.0.0.1"):
+        assert words in launcher.said
+    assert "fp_" not in launcher.said
+    assert set(read_text((launcher.folder / "keys.env").read_text())) == KEYS
+
+    launcher.process.send_signal(asked)
+    said, complained = launcher.process.communicate(timeout=45)
+
+    assert (launcher.process.returncode, complained) == (0, "")
+    assert said == "Stopped.\n"
+    assert not any(exists(child) for child in launcher.children)
+    assert not (launcher.folder / "postgres" / "cluster" / "postmaster.pid").exists()
+    for service in SERVICES:
+        log = (launcher.folder / "logs" / f"{service}.log").read_text()
+        assert "stopped" in log.splitlines()[-1], service
+
+
+def test_services_stop_in_order_and_a_second_signal_waits_for_nobody(launcher: Launcher) -> None:
+    named = {service: child_of(launcher, service) for service in SERVICES}
+    os.kill(named["publisher"], signal.SIGSTOP)
+
+    launcher.process.send_signal(signal.SIGINT)
+    until_sync(
+        lambda: not exists(named["ingress"]) and not exists(named["dispatcher"]),
+        deadline_s=30,
+        what="those before the publisher to stop",
+    )
+    assert exists(named["publisher"])
+    assert exists(named["watchdog"])
+    launcher.process.send_signal(signal.SIGINT)
+
+    assert launcher.process.wait(timeout=10) == 0
+    all_gone(launcher)
+
+
+def child_of(launcher: Launcher, service: Service) -> int:
+    """The process of a service."""
+    (found,) = (
+        child
+        for child in launcher.children
+        if Path(f"/proc/{child}/cmdline").read_bytes().endswith(f"services.{service}\0".encode())
+    )
+    return found
+
+
+def test_children_die_with_a_launcher_that_is_killed(launcher: Launcher) -> None:
+    launcher.process.kill()
+    launcher.process.wait()
+
+    all_gone(launcher)
+
+
+def test_a_database_that_dies_ends_the_launcher_with_a_sentence(launcher: Launcher) -> None:
+    pid_file = launcher.folder / "postgres" / "cluster" / "postmaster.pid"
+    os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
+
+    _, complained = launcher.process.communicate(timeout=45)
+
+    assert launcher.process.returncode == 1
+    assert complained.startswith("The database has ended: see its log, ")
+    all_gone(launcher)
