@@ -311,9 +311,9 @@ _SECRETS = re.compile(
 
 
 def _shown(failure: Exception) -> str:
-    """Type and text of a failure for the dispatcher's record, tokens masked (K2)."""
+    """Type and text of a failure for the dispatcher's record, tokens masked (K2), storable."""
     text = f"{type(failure).__name__}: {failure}".strip(": ")
-    return _SECRETS.sub("[masked]", text)[:REASON_LENGTH_MAX]
+    return _SECRETS.sub("[masked]", text).replace("\0", "\ufffd")[:REASON_LENGTH_MAX]
 
 
 __all__ = [

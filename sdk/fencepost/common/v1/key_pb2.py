@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66\x65ncepost/common/v1/key.proto\x12\x13\x66\x65ncepost.common.v1\x1a\x1b\x62uf/validate/validate.proto\"\xea\x01\n\x03Key\x12\x32\n\x0e\x66orge_instance\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x18\n\x07repo_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x17\n\x06number\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x36\n\x08head_sha\x18\x04 \x01(\tB$\xbaH!r\x1f\x32\x1d^([0-9a-f]{40}|[0-9a-f]{64})$\x12+\n\x06suffix\x18\x05 \x01(\tB\x1b\xbaH\x18r\x16\x18\x64\x32\x12^[A-Za-z0-9._:-]*$\x12\x17\n\x05label\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xf4\x03\"\x9c\x01\n\x05\x46\x65nce\x12!\n\x03key\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xf4\x03\x32\x08^[!-~]+$\x12\x32\n\x06\x61\x63tion\x18\x02 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$\x12\x16\n\x05\x65poch\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12$\n\x06holder\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xc8\x01\x32\x08^[!-~]+$B@\n\x17\x64\x65v.fencepost.common.v1P\x01Z#fencepost.dev/go/common/v1;commonv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66\x65ncepost/common/v1/key.proto\x12\x13\x66\x65ncepost.common.v1\x1a\x1b\x62uf/validate/validate.proto\"\xf6\x01\n\x03Key\x12\x32\n\x0e\x66orge_instance\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x18\n\x07repo_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x17\n\x06number\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x36\n\x08head_sha\x18\x04 \x01(\tB$\xbaH!r\x1f\x32\x1d^([0-9a-f]{40}|[0-9a-f]{64})$\x12+\n\x06suffix\x18\x05 \x01(\tB\x1b\xbaH\x18r\x16\x18\x64\x32\x12^[A-Za-z0-9._:-]*$\x12#\n\x05label\x18\x06 \x01(\tB\x14\xbaH\x11r\x0f\x18\xf4\x03\x32\n^[^\\x00]*$\"\x9c\x01\n\x05\x46\x65nce\x12!\n\x03key\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xf4\x03\x32\x08^[!-~]+$\x12\x32\n\x06\x61\x63tion\x18\x02 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$\x12\x16\n\x05\x65poch\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12$\n\x06holder\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xc8\x01\x32\x08^[!-~]+$B@\n\x17\x64\x65v.fencepost.common.v1P\x01Z#fencepost.dev/go/common/v1;commonv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,7 +44,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEY'].fields_by_name['suffix']._loaded_options = None
   _globals['_KEY'].fields_by_name['suffix']._serialized_options = b'\272H\030r\026\030d2\022^[A-Za-z0-9._:-]*$'
   _globals['_KEY'].fields_by_name['label']._loaded_options = None
-  _globals['_KEY'].fields_by_name['label']._serialized_options = b'\272H\005r\003\030\364\003'
+  _globals['_KEY'].fields_by_name['label']._serialized_options = b'\272H\021r\017\030\364\0032\n^[^\\x00]*$'
   _globals['_FENCE'].fields_by_name['key']._loaded_options = None
   _globals['_FENCE'].fields_by_name['key']._serialized_options = b'\272H\021r\017\020\001\030\364\0032\010^[!-~]+$'
   _globals['_FENCE'].fields_by_name['action']._loaded_options = None
@@ -54,7 +54,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FENCE'].fields_by_name['holder']._loaded_options = None
   _globals['_FENCE'].fields_by_name['holder']._serialized_options = b'\272H\021r\017\020\001\030\310\0012\010^[!-~]+$'
   _globals['_KEY']._serialized_start=84
-  _globals['_KEY']._serialized_end=318
-  _globals['_FENCE']._serialized_start=321
-  _globals['_FENCE']._serialized_end=477
+  _globals['_KEY']._serialized_end=330
+  _globals['_FENCE']._serialized_start=333
+  _globals['_FENCE']._serialized_end=489
 # @@protoc_insertion_point(module_scope)

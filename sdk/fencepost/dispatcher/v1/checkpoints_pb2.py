@@ -28,7 +28,7 @@ from fencepost.common.v1 import key_pb2 as fencepost_dot_common_dot_v1_dot_key__
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)fencepost/dispatcher/v1/checkpoints.proto\x12\x17\x66\x65ncepost.dispatcher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"]\n\x08RunState\x12\x18\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\n\xbaH\x07z\x05\x18\x80\x80\x80\x02\x12\x1f\n\x0eschema_version\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x16\n\x05\x63odec\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18\x64\"\x8a\x03\n\x0c\x46lushRequest\x12\x31\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x1a.fencepost.common.v1.FenceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\tintent_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\x08\x66lush_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12!\n\x10\x62\x61sed_on_version\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x38\n\x05state\x18\x05 \x01(\x0b\x32!.fencepost.dispatcher.v1.RunStateB\x06\xbaH\x03\xc8\x01\x01\x12\x1d\n\x0c\x65vent_cursor\x18\x06 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x16\n\x05phase\x18\x07 \x01(\tB\x07\xbaH\x04r\x02\x18\x64\x12J\n\x0f\x61nalysis_status\x18\x08 \x01(\x0e\x32\'.fencepost.dispatcher.v1.AnalysisStatusB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12 \n\x05spans\x18\t \x03(\x0c\x42\x11\xbaH\x0e\x92\x01\x0b\x10\xe8\x07\"\x06z\x04\x18\x80\x80\x04\x12\r\n\x05\x66inal\x18\n \x01(\x08\"H\n\rFlushResponse\x12\x0e\n\x06run_id\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x16\n\x0erepeated_flush\x18\x03 \x01(\x08\"^\n\rGetRunRequest\x12\x31\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x1a.fencepost.common.v1.FenceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\tintent_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\";\n\x0eGetRunResponse\x12)\n\x03run\x18\x01 \x01(\x0b\x32\x1c.fencepost.dispatcher.v1.Run\"\x90\x02\n\x03Run\x12\x0e\n\x06run_id\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x30\n\x05state\x18\x03 \x01(\x0b\x32!.fencepost.dispatcher.v1.RunState\x12\x14\n\x0c\x65vent_cursor\x18\x04 \x01(\x03\x12\r\n\x05phase\x18\x05 \x01(\t\x12@\n\x0f\x61nalysis_status\x18\x06 \x01(\x0e\x32\'.fencepost.dispatcher.v1.AnalysisStatus\x12.\n\nflushed_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x66inal\x18\x08 \x01(\x08\x12\x10\n\x08\x66lush_id\x18\t \x01(\t*\x89\x01\n\x0e\x41nalysisStatus\x12\x1f\n\x1b\x41NALYSIS_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41NALYSIS_STATUS_RUNNING\x10\x01\x12\x1d\n\x19\x41NALYSIS_STATUS_SUCCEEDED\x10\x02\x12\x1a\n\x16\x41NALYSIS_STATUS_FAILED\x10\x03\x32\xd2\x01\n\x11\x43heckpointService\x12\\\n\x05\x46lush\x12%.fencepost.dispatcher.v1.FlushRequest\x1a&.fencepost.dispatcher.v1.FlushResponse\"\x04\xe8\xe0\x18\x05\x12_\n\x06GetRun\x12&.fencepost.dispatcher.v1.GetRunRequest\x1a\'.fencepost.dispatcher.v1.GetRunResponse\"\x04\xe8\xe0\x18\x05\x42L\n\x1b\x64\x65v.fencepost.dispatcher.v1P\x01Z+fencepost.dev/go/dispatcher/v1;dispatcherv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)fencepost/dispatcher/v1/checkpoints.proto\x12\x17\x66\x65ncepost.dispatcher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"i\n\x08RunState\x12\x18\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\n\xbaH\x07z\x05\x18\x80\x80\x80\x02\x12\x1f\n\x0eschema_version\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\"\n\x05\x63odec\x18\x03 \x01(\tB\x13\xbaH\x10r\x0e\x18\x64\x32\n^[^\\x00]*$\"\x96\x03\n\x0c\x46lushRequest\x12\x31\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x1a.fencepost.common.v1.FenceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\tintent_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\x08\x66lush_id\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12!\n\x10\x62\x61sed_on_version\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x38\n\x05state\x18\x05 \x01(\x0b\x32!.fencepost.dispatcher.v1.RunStateB\x06\xbaH\x03\xc8\x01\x01\x12\x1d\n\x0c\x65vent_cursor\x18\x06 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\"\n\x05phase\x18\x07 \x01(\tB\x13\xbaH\x10r\x0e\x18\x64\x32\n^[^\\x00]*$\x12J\n\x0f\x61nalysis_status\x18\x08 \x01(\x0e\x32\'.fencepost.dispatcher.v1.AnalysisStatusB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12 \n\x05spans\x18\t \x03(\x0c\x42\x11\xbaH\x0e\x92\x01\x0b\x10\xe8\x07\"\x06z\x04\x18\x80\x80\x04\x12\r\n\x05\x66inal\x18\n \x01(\x08\"H\n\rFlushResponse\x12\x0e\n\x06run_id\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x16\n\x0erepeated_flush\x18\x03 \x01(\x08\"^\n\rGetRunRequest\x12\x31\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x1a.fencepost.common.v1.FenceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\tintent_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\";\n\x0eGetRunResponse\x12)\n\x03run\x18\x01 \x01(\x0b\x32\x1c.fencepost.dispatcher.v1.Run\"\x90\x02\n\x03Run\x12\x0e\n\x06run_id\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x30\n\x05state\x18\x03 \x01(\x0b\x32!.fencepost.dispatcher.v1.RunState\x12\x14\n\x0c\x65vent_cursor\x18\x04 \x01(\x03\x12\r\n\x05phase\x18\x05 \x01(\t\x12@\n\x0f\x61nalysis_status\x18\x06 \x01(\x0e\x32\'.fencepost.dispatcher.v1.AnalysisStatus\x12.\n\nflushed_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x66inal\x18\x08 \x01(\x08\x12\x10\n\x08\x66lush_id\x18\t \x01(\t*\x89\x01\n\x0e\x41nalysisStatus\x12\x1f\n\x1b\x41NALYSIS_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41NALYSIS_STATUS_RUNNING\x10\x01\x12\x1d\n\x19\x41NALYSIS_STATUS_SUCCEEDED\x10\x02\x12\x1a\n\x16\x41NALYSIS_STATUS_FAILED\x10\x03\x32\xd2\x01\n\x11\x43heckpointService\x12\\\n\x05\x46lush\x12%.fencepost.dispatcher.v1.FlushRequest\x1a&.fencepost.dispatcher.v1.FlushResponse\"\x04\xe8\xe0\x18\x05\x12_\n\x06GetRun\x12&.fencepost.dispatcher.v1.GetRunRequest\x1a\'.fencepost.dispatcher.v1.GetRunResponse\"\x04\xe8\xe0\x18\x05\x42L\n\x1b\x64\x65v.fencepost.dispatcher.v1P\x01Z+fencepost.dev/go/dispatcher/v1;dispatcherv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,7 +41,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNSTATE'].fields_by_name['schema_version']._loaded_options = None
   _globals['_RUNSTATE'].fields_by_name['schema_version']._serialized_options = b'\272H\004\032\002(\000'
   _globals['_RUNSTATE'].fields_by_name['codec']._loaded_options = None
-  _globals['_RUNSTATE'].fields_by_name['codec']._serialized_options = b'\272H\004r\002\030d'
+  _globals['_RUNSTATE'].fields_by_name['codec']._serialized_options = b'\272H\020r\016\030d2\n^[^\\x00]*$'
   _globals['_FLUSHREQUEST'].fields_by_name['fence']._loaded_options = None
   _globals['_FLUSHREQUEST'].fields_by_name['fence']._serialized_options = b'\272H\003\310\001\001'
   _globals['_FLUSHREQUEST'].fields_by_name['intent_id']._loaded_options = None
@@ -55,7 +55,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FLUSHREQUEST'].fields_by_name['event_cursor']._loaded_options = None
   _globals['_FLUSHREQUEST'].fields_by_name['event_cursor']._serialized_options = b'\272H\004\"\002(\000'
   _globals['_FLUSHREQUEST'].fields_by_name['phase']._loaded_options = None
-  _globals['_FLUSHREQUEST'].fields_by_name['phase']._serialized_options = b'\272H\004r\002\030d'
+  _globals['_FLUSHREQUEST'].fields_by_name['phase']._serialized_options = b'\272H\020r\016\030d2\n^[^\\x00]*$'
   _globals['_FLUSHREQUEST'].fields_by_name['analysis_status']._loaded_options = None
   _globals['_FLUSHREQUEST'].fields_by_name['analysis_status']._serialized_options = b'\272H\005\202\001\002\020\001'
   _globals['_FLUSHREQUEST'].fields_by_name['spans']._loaded_options = None
@@ -68,20 +68,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHECKPOINTSERVICE'].methods_by_name['Flush']._serialized_options = b'\350\340\030\005'
   _globals['_CHECKPOINTSERVICE'].methods_by_name['GetRun']._loaded_options = None
   _globals['_CHECKPOINTSERVICE'].methods_by_name['GetRun']._serialized_options = b'\350\340\030\005'
-  _globals['_ANALYSISSTATUS']._serialized_start=1196
-  _globals['_ANALYSISSTATUS']._serialized_end=1333
+  _globals['_ANALYSISSTATUS']._serialized_start=1220
+  _globals['_ANALYSISSTATUS']._serialized_end=1357
   _globals['_RUNSTATE']._serialized_start=197
-  _globals['_RUNSTATE']._serialized_end=290
-  _globals['_FLUSHREQUEST']._serialized_start=293
-  _globals['_FLUSHREQUEST']._serialized_end=687
-  _globals['_FLUSHRESPONSE']._serialized_start=689
-  _globals['_FLUSHRESPONSE']._serialized_end=761
-  _globals['_GETRUNREQUEST']._serialized_start=763
-  _globals['_GETRUNREQUEST']._serialized_end=857
-  _globals['_GETRUNRESPONSE']._serialized_start=859
-  _globals['_GETRUNRESPONSE']._serialized_end=918
-  _globals['_RUN']._serialized_start=921
-  _globals['_RUN']._serialized_end=1193
-  _globals['_CHECKPOINTSERVICE']._serialized_start=1336
-  _globals['_CHECKPOINTSERVICE']._serialized_end=1546
+  _globals['_RUNSTATE']._serialized_end=302
+  _globals['_FLUSHREQUEST']._serialized_start=305
+  _globals['_FLUSHREQUEST']._serialized_end=711
+  _globals['_FLUSHRESPONSE']._serialized_start=713
+  _globals['_FLUSHRESPONSE']._serialized_end=785
+  _globals['_GETRUNREQUEST']._serialized_start=787
+  _globals['_GETRUNREQUEST']._serialized_end=881
+  _globals['_GETRUNRESPONSE']._serialized_start=883
+  _globals['_GETRUNRESPONSE']._serialized_end=942
+  _globals['_RUN']._serialized_start=945
+  _globals['_RUN']._serialized_end=1217
+  _globals['_CHECKPOINTSERVICE']._serialized_start=1360
+  _globals['_CHECKPOINTSERVICE']._serialized_end=1570
 # @@protoc_insertion_point(module_scope)

@@ -28,7 +28,7 @@ from fencepost.common.v1 import key_pb2 as fencepost_dot_common_dot_v1_dot_key__
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%fencepost/dispatcher/v1/intents.proto\x12\x17\x66\x65ncepost.dispatcher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x01\n\x15\x45nqueueIntentsRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12@\n\x07intents\x18\x02 \x03(\x0b\x32\".fencepost.dispatcher.v1.NewIntentB\x0b\xbaH\x08\x92\x01\x05\x08\x01\x10\xe8\x07\"\xca\x02\n\tNewIntent\x12\x30\n\x05queue\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12%\n\x03key\x18\x02 \x01(\x0b\x32\x18.fencepost.common.v1.Key\x12\x32\n\x06\x61\x63tion\x18\x03 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$\x12$\n\x08priority\x18\x04 \x01(\x05\x42\x12\xbaH\x0f\x1a\r\x18\x64(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12.\n\nnot_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1b\n\x07payload\x18\x06 \x01(\x0c\x42\n\xbaH\x07z\x05\x18\x80\x80\xc0\x0c\x12\x1e\n\x0c\x63ontent_type\x18\x07 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\x12\x1d\n\x0bschema_name\x18\x08 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\",\n\x16\x45nqueueIntentsResponse\x12\x12\n\nintent_ids\x18\x01 \x03(\x03\".\n\x10GetIntentRequest\x12\x1a\n\tintent_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"D\n\x11GetIntentResponse\x12/\n\x06intent\x18\x01 \x01(\x0b\x32\x1f.fencepost.dispatcher.v1.Intent\"\xf3\x02\n\x06Intent\x12\x11\n\tintent_id\x18\x01 \x01(\x03\x12\r\n\x05queue\x18\x02 \x01(\t\x12%\n\x03key\x18\x03 \x01(\x0b\x32\x18.fencepost.common.v1.Key\x12\x0e\n\x06\x61\x63tion\x18\x04 \x01(\t\x12\x12\n\ngeneration\x18\x05 \x01(\x03\x12\x35\n\x06status\x18\x06 \x01(\x0e\x32%.fencepost.dispatcher.v1.IntentStatus\x12\x33\n\x05place\x18\x07 \x01(\x0e\x32$.fencepost.dispatcher.v1.IntentPlace\x12\x10\n\x08\x61ttempts\x18\x08 \x01(\x05\x12.\n\ncreated_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nsettled_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12\x0e\n\x06result\x18\x0c \x01(\x0c*\xa5\x02\n\x0cIntentStatus\x12\x1d\n\x19INTENT_STATUS_UNSPECIFIED\x10\x00\x12\x16\n\x12INTENT_STATUS_OPEN\x10\x01\x12\x1b\n\x17INTENT_STATUS_SUCCEEDED\x10\x02\x12\x1b\n\x17INTENT_STATUS_DUPLICATE\x10\x03\x12\x18\n\x14INTENT_STATUS_JOINED\x10\x04\x12\x1c\n\x18INTENT_STATUS_SUPERSEDED\x10\x05\x12\x1b\n\x17INTENT_STATUS_ABANDONED\x10\x06\x12\x1b\n\x17INTENT_STATUS_CANCELLED\x10\x07\x12\x16\n\x12INTENT_STATUS_DEAD\x10\x08\x12\x1a\n\x16INTENT_STATUS_REDRIVEN\x10\t*v\n\x0bIntentPlace\x12\x1c\n\x18INTENT_PLACE_UNSPECIFIED\x10\x00\x12\x16\n\x12INTENT_PLACE_READY\x10\x01\x12\x18\n\x14INTENT_PLACE_WAITING\x10\x02\x12\x17\n\x13INTENT_PLACE_LEASED\x10\x03\x32\xf2\x01\n\rIntentService\x12w\n\x0e\x45nqueueIntents\x12..fencepost.dispatcher.v1.EnqueueIntentsRequest\x1a/.fencepost.dispatcher.v1.EnqueueIntentsResponse\"\x04\xe8\xe0\x18\x03\x12h\n\tGetIntent\x12).fencepost.dispatcher.v1.GetIntentRequest\x1a*.fencepost.dispatcher.v1.GetIntentResponse\"\x04\xe8\xe0\x18\x04\x42L\n\x1b\x64\x65v.fencepost.dispatcher.v1P\x01Z+fencepost.dev/go/dispatcher/v1;dispatcherv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%fencepost/dispatcher/v1/intents.proto\x12\x17\x66\x65ncepost.dispatcher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x01\n\x15\x45nqueueIntentsRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12@\n\x07intents\x18\x02 \x03(\x0b\x32\".fencepost.dispatcher.v1.NewIntentB\x0b\xbaH\x08\x92\x01\x05\x08\x01\x10\xe8\x07\"\xf4\x02\n\tNewIntent\x12\x30\n\x05queue\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12%\n\x03key\x18\x02 \x01(\x0b\x32\x18.fencepost.common.v1.Key\x12\x32\n\x06\x61\x63tion\x18\x03 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$\x12$\n\x08priority\x18\x04 \x01(\x05\x42\x12\xbaH\x0f\x1a\r\x18\x64(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12@\n\nnot_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x10\xbaH\r\xb2\x01\n\x1a\x06\x08\x80\x98\xfb\x8ay2\x00\x12\x1b\n\x07payload\x18\x06 \x01(\x0c\x42\n\xbaH\x07z\x05\x18\x80\x80\xc0\x0c\x12*\n\x0c\x63ontent_type\x18\x07 \x01(\tB\x14\xbaH\x11r\x0f\x18\xc8\x01\x32\n^[^\\x00]*$\x12)\n\x0bschema_name\x18\x08 \x01(\tB\x14\xbaH\x11r\x0f\x18\xc8\x01\x32\n^[^\\x00]*$\",\n\x16\x45nqueueIntentsResponse\x12\x12\n\nintent_ids\x18\x01 \x03(\x03\".\n\x10GetIntentRequest\x12\x1a\n\tintent_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"D\n\x11GetIntentResponse\x12/\n\x06intent\x18\x01 \x01(\x0b\x32\x1f.fencepost.dispatcher.v1.Intent\"\xf3\x02\n\x06Intent\x12\x11\n\tintent_id\x18\x01 \x01(\x03\x12\r\n\x05queue\x18\x02 \x01(\t\x12%\n\x03key\x18\x03 \x01(\x0b\x32\x18.fencepost.common.v1.Key\x12\x0e\n\x06\x61\x63tion\x18\x04 \x01(\t\x12\x12\n\ngeneration\x18\x05 \x01(\x03\x12\x35\n\x06status\x18\x06 \x01(\x0e\x32%.fencepost.dispatcher.v1.IntentStatus\x12\x33\n\x05place\x18\x07 \x01(\x0e\x32$.fencepost.dispatcher.v1.IntentPlace\x12\x10\n\x08\x61ttempts\x18\x08 \x01(\x05\x12.\n\ncreated_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nsettled_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12\x0e\n\x06result\x18\x0c \x01(\x0c*\xa5\x02\n\x0cIntentStatus\x12\x1d\n\x19INTENT_STATUS_UNSPECIFIED\x10\x00\x12\x16\n\x12INTENT_STATUS_OPEN\x10\x01\x12\x1b\n\x17INTENT_STATUS_SUCCEEDED\x10\x02\x12\x1b\n\x17INTENT_STATUS_DUPLICATE\x10\x03\x12\x18\n\x14INTENT_STATUS_JOINED\x10\x04\x12\x1c\n\x18INTENT_STATUS_SUPERSEDED\x10\x05\x12\x1b\n\x17INTENT_STATUS_ABANDONED\x10\x06\x12\x1b\n\x17INTENT_STATUS_CANCELLED\x10\x07\x12\x16\n\x12INTENT_STATUS_DEAD\x10\x08\x12\x1a\n\x16INTENT_STATUS_REDRIVEN\x10\t*v\n\x0bIntentPlace\x12\x1c\n\x18INTENT_PLACE_UNSPECIFIED\x10\x00\x12\x16\n\x12INTENT_PLACE_READY\x10\x01\x12\x18\n\x14INTENT_PLACE_WAITING\x10\x02\x12\x17\n\x13INTENT_PLACE_LEASED\x10\x03\x32\xf2\x01\n\rIntentService\x12w\n\x0e\x45nqueueIntents\x12..fencepost.dispatcher.v1.EnqueueIntentsRequest\x1a/.fencepost.dispatcher.v1.EnqueueIntentsResponse\"\x04\xe8\xe0\x18\x03\x12h\n\tGetIntent\x12).fencepost.dispatcher.v1.GetIntentRequest\x1a*.fencepost.dispatcher.v1.GetIntentResponse\"\x04\xe8\xe0\x18\x04\x42L\n\x1b\x64\x65v.fencepost.dispatcher.v1P\x01Z+fencepost.dev/go/dispatcher/v1;dispatcherv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,34 +46,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NEWINTENT'].fields_by_name['action']._serialized_options = b'\272H\037r\035\020\001\030d2\027^[a-z0-9][a-z0-9:._-]*$'
   _globals['_NEWINTENT'].fields_by_name['priority']._loaded_options = None
   _globals['_NEWINTENT'].fields_by_name['priority']._serialized_options = b'\272H\017\032\r\030d(\234\377\377\377\377\377\377\377\377\001'
+  _globals['_NEWINTENT'].fields_by_name['not_before']._loaded_options = None
+  _globals['_NEWINTENT'].fields_by_name['not_before']._serialized_options = b'\272H\r\262\001\n\032\006\010\200\230\373\212y2\000'
   _globals['_NEWINTENT'].fields_by_name['payload']._loaded_options = None
   _globals['_NEWINTENT'].fields_by_name['payload']._serialized_options = b'\272H\007z\005\030\200\200\300\014'
   _globals['_NEWINTENT'].fields_by_name['content_type']._loaded_options = None
-  _globals['_NEWINTENT'].fields_by_name['content_type']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_NEWINTENT'].fields_by_name['content_type']._serialized_options = b'\272H\021r\017\030\310\0012\n^[^\\x00]*$'
   _globals['_NEWINTENT'].fields_by_name['schema_name']._loaded_options = None
-  _globals['_NEWINTENT'].fields_by_name['schema_name']._serialized_options = b'\272H\005r\003\030\310\001'
+  _globals['_NEWINTENT'].fields_by_name['schema_name']._serialized_options = b'\272H\021r\017\030\310\0012\n^[^\\x00]*$'
   _globals['_GETINTENTREQUEST'].fields_by_name['intent_id']._loaded_options = None
   _globals['_GETINTENTREQUEST'].fields_by_name['intent_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_INTENTSERVICE'].methods_by_name['EnqueueIntents']._loaded_options = None
   _globals['_INTENTSERVICE'].methods_by_name['EnqueueIntents']._serialized_options = b'\350\340\030\003'
   _globals['_INTENTSERVICE'].methods_by_name['GetIntent']._loaded_options = None
   _globals['_INTENTSERVICE'].methods_by_name['GetIntent']._serialized_options = b'\350\340\030\004'
-  _globals['_INTENTSTATUS']._serialized_start=1198
-  _globals['_INTENTSTATUS']._serialized_end=1491
-  _globals['_INTENTPLACE']._serialized_start=1493
-  _globals['_INTENTPLACE']._serialized_end=1611
+  _globals['_INTENTSTATUS']._serialized_start=1240
+  _globals['_INTENTSTATUS']._serialized_end=1533
+  _globals['_INTENTPLACE']._serialized_start=1535
+  _globals['_INTENTPLACE']._serialized_end=1653
   _globals['_ENQUEUEINTENTSREQUEST']._serialized_start=194
   _globals['_ENQUEUEINTENTSREQUEST']._serialized_end=324
   _globals['_NEWINTENT']._serialized_start=327
-  _globals['_NEWINTENT']._serialized_end=657
-  _globals['_ENQUEUEINTENTSRESPONSE']._serialized_start=659
-  _globals['_ENQUEUEINTENTSRESPONSE']._serialized_end=703
-  _globals['_GETINTENTREQUEST']._serialized_start=705
-  _globals['_GETINTENTREQUEST']._serialized_end=751
-  _globals['_GETINTENTRESPONSE']._serialized_start=753
-  _globals['_GETINTENTRESPONSE']._serialized_end=821
-  _globals['_INTENT']._serialized_start=824
-  _globals['_INTENT']._serialized_end=1195
-  _globals['_INTENTSERVICE']._serialized_start=1614
-  _globals['_INTENTSERVICE']._serialized_end=1856
+  _globals['_NEWINTENT']._serialized_end=699
+  _globals['_ENQUEUEINTENTSRESPONSE']._serialized_start=701
+  _globals['_ENQUEUEINTENTSRESPONSE']._serialized_end=745
+  _globals['_GETINTENTREQUEST']._serialized_start=747
+  _globals['_GETINTENTREQUEST']._serialized_end=793
+  _globals['_GETINTENTRESPONSE']._serialized_start=795
+  _globals['_GETINTENTRESPONSE']._serialized_end=863
+  _globals['_INTENT']._serialized_start=866
+  _globals['_INTENT']._serialized_end=1237
+  _globals['_INTENTSERVICE']._serialized_start=1656
+  _globals['_INTENTSERVICE']._serialized_end=1898
 # @@protoc_insertion_point(module_scope)

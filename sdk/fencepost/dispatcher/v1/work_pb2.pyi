@@ -312,7 +312,7 @@ class Fail(_message.Message):
     """Why, for people."""
     @_builtins.property
     def retry_after(self) -> _duration_pb2.Duration:
-        """Earliest retry; the queue's own delay when unset."""
+        """Earliest retry, at most a year away; the queue's own delay when unset."""
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class Release(_message.Message):
     """Why, for people."""
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
-        """Not to be granted again before this has passed."""
+        """Not to be granted again before this has passed; at most a year."""
 
     def __init__(
         self,
