@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TextIO
 
-import fencepost
 import structlog
 from opentelemetry import trace
 from structlog.stdlib import ProcessorFormatter
@@ -77,18 +76,6 @@ def start(
         logging.getLogger(name).setLevel(level)
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_uncaught
-
-
-def serving(settings: RuntimeSettings, **facts: object) -> None:
-    """The one line that says what started, and how."""
-    log.info(
-        "serving",
-        version=fencepost.__version__,
-        instance=settings.instance,
-        transport="plaintext" if settings.serves_plaintext else "tls",
-        traces=settings.otlp_endpoint or "not exported",
-        **facts,
-    )
 
 
 def _common(service: str, secrets: list[str]) -> list[Processor]:

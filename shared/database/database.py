@@ -23,7 +23,11 @@ from shared.database.health import Health
 from shared.database.overdue import Overdue
 from shared.database.statements import statement
 from shared.database.transactions import Transaction
-from shared.metrics import DATABASE_CONFLICTS
+from shared.metrics import (
+    DATABASE_CONFLICTS,
+    DATABASE_POOL_CONNECTIONS,
+    DATABASE_POOL_WAITING,
+)
 from shared.settings import RuntimeSettings
 
 T = TypeVar("T")
@@ -85,6 +89,10 @@ class Database:
     async def open(self) -> None:
         """Begins to connect and returns at once."""
         await self._pool.open()
+        stats = self._pool.get_stats
+        DATABASE_POOL_CONNECTIONS.labels("open").set_function(lambda: stats()["pool_size"])
+        DATABASE_POOL_CONNECTIONS.labels("idle").set_function(lambda: stats()["pool_available"])
+        DATABASE_POOL_WAITING.set_function(lambda: stats()["requests_waiting"])
 
     async def close(self) -> None:
         """Lets transactions under way end, as long as one answer may take, and disconnects."""
