@@ -9,12 +9,23 @@ from psycopg import sql
 
 from services.ingress.submissions import Match, SubmissionOutcome, Taken
 from shared.keys import Key
+from shared.metrics import REGISTRY
 from shared.schema.grants import Service
 from shared.schema.states import DeliveryOutcome
 from tests.races.forcing import Blocker, blocking, forced
 from tests.rows import Rows
 from tests.services.ingress.desk import Desk, opened
-from tests.services.ingress.pulls import NUMBER, REPO_ID, TENANT, A, B, C, pull, settings_of
+from tests.services.ingress.pulls import (
+    NUMBER,
+    REPO_ID,
+    TENANT,
+    A,
+    B,
+    C,
+    pull,
+    settings_of,
+    submission,
+)
 
 ACCEPTED, DUPLICATE = DeliveryOutcome.ACCEPTED, DeliveryOutcome.DUPLICATE
 CONTENDERS = 4
@@ -213,3 +224,27 @@ async def test_heads_of_one_change_request_become_current_one_after_the_other(
     outdated = [each.reason == "head-outdated" for each in outcomes]
     assert outdated[1] is False
     assert heads == ([(1, A), (2, C)] if outdated[0] else [(1, A), (2, B), (3, C)])
+
+
+@pytest.mark.guarantee("X7", "I1")
+async def test_lists_in_opposite_orders_never_wait_for_each_other_crosswise(
+    desk: Desk, blocker: Blocker
+) -> None:
+    await winner(blocker, "d-1")
+    first = submission(desk.endpoint, "d-1", pull())
+    second = submission(desk.endpoint, "d-2", pull(number=9))
+    conflicts = REGISTRY.get_sample_value("database_conflicts_total")
+    outcomes = await forced(
+        blocker,
+        [desk.intake.submit([first, second]), desk.intake.submit([second, first])],
+        on="delivery_markers",
+        release=blocker.roll_back,
+    )
+    said = [sorted(each.outcome for each in taken(lists(outcome))) for outcome in outcomes]
+    assert sorted(said) == [[ACCEPTED, ACCEPTED], [DUPLICATE, DUPLICATE]]
+    assert REGISTRY.get_sample_value("database_conflicts_total") == conflicts
+
+
+def lists(outcome: list[SubmissionOutcome] | BaseException) -> list[SubmissionOutcome]:
+    assert isinstance(outcome, list), outcome
+    return outcome

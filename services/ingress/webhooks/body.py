@@ -8,6 +8,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from services.ingress.webhooks.admission import Place
 
+DISCARD_TIMEOUT_S = 1.0
+
 
 class BodyTooSlowError(Exception):
     """The body did not come in time."""
@@ -18,27 +20,26 @@ async def read_body(request: Request, place: Place, *, limit_bytes: int, timeout
 
     What is over the limit is never kept (I10).
     """
+    chunks = request.stream()
     try:
+        if _declared_bytes(request) > limit_bytes:
+            raise BodyTooLarge(limit_bytes=limit_bytes)
         async with asyncio.timeout(timeout_ms / 1000):
-            return await _read(request, place, limit_bytes)
+            return await _read(chunks, place, limit_bytes)
+    except BodyTooLarge:
+        if "expect" not in request.headers:
+            await _discard(chunks, limit_bytes)
+        raise
     except TimeoutError:
         raise BodyTooSlowError from None
     except ClientDisconnect:
         raise FieldInvalid(violations=[("body", "ended before its length was reached")]) from None
 
 
-async def _read(request: Request, place: Place, limit_bytes: int) -> bytes:
-    chunks = request.stream()
-    declared_bytes = _declared_bytes(request)
-    if declared_bytes > limit_bytes:
-        if "expect" not in request.headers:
-            await _discard(chunks, limit_bytes)
-        raise BodyTooLarge(limit_bytes=limit_bytes)
+async def _read(chunks: AsyncIterator[bytes], place: Place, limit_bytes: int) -> bytes:
     body = bytearray()
     async for chunk in chunks:
         if len(body) + len(chunk) > limit_bytes:
-            body.clear()
-            await _discard(chunks, limit_bytes)
             raise BodyTooLarge(limit_bytes=limit_bytes)
         place.hold(len(chunk))
         body += chunk
@@ -46,12 +47,16 @@ async def _read(request: Request, place: Place, limit_bytes: int) -> bytes:
 
 
 async def _discard(chunks: AsyncIterator[bytes], discard_bytes_max: int) -> None:
-    """Lets a sender that is still writing come to the end, so that it reads the answer."""
+    """Lets a sender that is still writing come to its end, so that it reads the answer."""
     discarded_bytes = 0
-    async for chunk in chunks:
-        discarded_bytes += len(chunk)
-        if discarded_bytes > discard_bytes_max:
-            return
+    try:
+        async with asyncio.timeout(DISCARD_TIMEOUT_S):
+            async for chunk in chunks:
+                discarded_bytes += len(chunk)
+                if discarded_bytes > discard_bytes_max:
+                    return
+    except (TimeoutError, ClientDisconnect):
+        return
 
 
 def _declared_bytes(request: Request) -> int:

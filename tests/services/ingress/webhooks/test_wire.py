@@ -204,6 +204,16 @@ def test_a_delivery_id_of_blanks_is_none(door: Door) -> None:
     assert door.written() == written
 
 
+@pytest.mark.guarantee("I10")
+def test_a_body_without_end_is_refused_at_the_limit(door: Door) -> None:
+    written = door.written()
+    head = head_of(OPENED, 0).replace("content-length: 0", "transfer-encoding: chunked")
+    chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+    answer = raw(door, head, chunk * (LIMIT_BYTES // 0x1000 + 1), close=False)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert door.written() == written
+
+
 def test_other_methods_are_not_webhooks(door: Door) -> None:
     assert door.client.get(f"http://{door.ingress.webhooks}{PATH}").status_code == 405
 
