@@ -16,7 +16,8 @@ class Absences:
     `elapsed_s` is the process's monotonic clock in every call.
     """
 
-    _missed_since_s: dict[Key, float] = field(default_factory=dict)
+    _missed_s: dict[Key, float] = field(default_factory=dict)
+    _since: dict[Key, datetime] = field(default_factory=dict)
     _database_zero: datetime | None = None
 
     def told(self, at: datetime, *, elapsed_s: float) -> None:
@@ -25,13 +26,14 @@ class Absences:
 
     def seen(self, key: Key) -> None:
         """The figure was observed."""
-        self._missed_since_s.pop(key, None)
+        self._missed_s.pop(key, None)
+        self._since.pop(key, None)
 
     def missed(self, key: Key, *, elapsed_s: float) -> datetime | None:
         """The figure was not observed: since when. None while the database never told its time."""
-        since_s = self._missed_since_s.setdefault(key, elapsed_s)
-        if len(self._missed_since_s) > ABSENCES_MAX:
-            self._missed_since_s.pop(next(iter(self._missed_since_s)))
-        if self._database_zero is None:
-            return None
-        return self._database_zero + timedelta(seconds=since_s)
+        if key not in self._missed_s and len(self._missed_s) >= ABSENCES_MAX:
+            self.seen(next(iter(self._missed_s)))
+        missed_s = self._missed_s.setdefault(key, elapsed_s)
+        if key not in self._since and self._database_zero is not None:
+            self._since[key] = self._database_zero + timedelta(seconds=missed_s)
+        return self._since.get(key)

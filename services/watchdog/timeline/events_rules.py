@@ -51,7 +51,7 @@ SETTLED_AS = {
     IntentStatus.SUPERSEDED: "was superseded",
     IntentStatus.ABANDONED: "was abandoned",
     IntentStatus.CANCELLED: "was cancelled",
-    IntentStatus.DEAD: "is dead: it will not be tried again by itself",
+    IntentStatus.DEAD: "died and will not be tried again by itself",
     IntentStatus.REDRIVEN: "was redriven as a new intent",
 }
 WAITS_FOR = {
@@ -243,7 +243,7 @@ def _attempt(attempt: Attempt) -> Iterator[Event]:
         epoch=attempt.epoch,
     )
     trace = trace_id(attempt.traceparent)
-    again = f", attempt {attempt.attempt}" if attempt.attempt > 1 else ""
+    again = f", attempt {attempt.attempt}," if attempt.attempt > 1 else ""
     yield Event(
         at=attempt.claimed_at,
         service="publisher",

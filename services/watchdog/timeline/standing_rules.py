@@ -193,9 +193,11 @@ def _settled(story: Story) -> Iterator[str]:
 def _end(intent: Intent, story: Story) -> str:
     assert intent.settled_at is not None, "only an open intent is not settled"
     at = moment(intent.settled_at, story.now)
+    why = because(intent.reason)
+    if intent.status is IntentStatus.DEAD:
+        return f"Intent {intent.intent_id} died at {at}, it is not tried again by itself{why}"
     if intent.status is not IntentStatus.SUCCEEDED:
-        how = SETTLED_AS[intent.status].partition(":")[0]
-        return f"Intent {intent.intent_id} {how} since {at}{because(intent.reason)}"
+        return f"Intent {intent.intent_id} {SETTLED_AS[intent.status]} at {at}{why}"
     remote = [
         f"publication {each.publication_id} ({each.name}) {published(each)}"
         for each in story.attempts

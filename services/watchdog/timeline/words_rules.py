@@ -38,7 +38,7 @@ def size(size_bytes: int) -> str:
     if size_bytes < 10_000:
         return count(size_bytes, "byte")
     kib = size_bytes / 1024
-    return f"{kib:.0f} KiB" if kib < 10_000 else f"{kib / 1024:.0f} MiB"
+    return f"{kib:,.0f} KiB" if kib < 10_000 else f"{kib / 1024:.0f} MiB"
 
 
 def count(number: int, noun: str) -> str:

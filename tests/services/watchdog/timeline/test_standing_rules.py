@@ -1,0 +1,287 @@
+"""Where the work stands, in words, by tables; and commands that exist."""
+
+import pytest
+
+from services.watchdog.timeline.standing_rules import WEIGHT, next_commands, standing
+from services.watchdog.timeline.story_rules import Story
+from shared.schema.states import (
+    AttemptStatus,
+    ChangeRequestState,
+    DeliveryOutcome,
+    IntentStatus,
+    SessionState,
+    WaitsOn,
+)
+from tests.services.watchdog.timeline.facts import (
+    NOON,
+    URL,
+    at,
+    attempt,
+    change_request,
+    delivery,
+    endpoint,
+    hold,
+    intent,
+    lease,
+    nothing,
+    ready,
+    settled,
+    story,
+    waiting,
+)
+
+OPEN = {"deliveries": (delivery(),), "intents": (intent(),)}
+DONE = {"deliveries": (delivery(),), "intents": (settled(IntentStatus.SUCCEEDED),)}
+IN_DOUBT = attempt(status=AttemptStatus.UNCERTAIN, detail="the answer was lost", remote_url=None)
+SENDING = attempt(status=AttemptStatus.RUNNING, settled_at=None, remote_url=None)
+
+STANDINGS = {
+    "nothing was ever received": (
+        nothing(),
+        "Nothing was received for delivery d-9. No endpoint has ever received anything.",
+    ),
+    "nothing was received, but the endpoint lives": (
+        nothing(endpoints=(endpoint(heard_at=at(60 - 3 * 3600)),)),
+        (
+            "Nothing was received for delivery d-9. Endpoint github was last heard at 09:01:00 UTC "
+            "(3 h ago)."
+        ),
+    ),
+    "nothing was received for an address, several endpoints": (
+        nothing(
+            by_delivery=False,
+            asked_for=URL,
+            endpoints=(endpoint("a", heard_at=at(50)), endpoint("b", heard_at=None)),
+        ),
+        (
+            f"Nothing was received for {URL}. Endpoint a was last heard at 12:00:50 UTC (10 s "
+            "ago); endpoint b has long been silent."
+        ),
+    ),
+    "nothing was received, many endpoints": (
+        nothing(endpoints=tuple(endpoint(f"e{n}", heard_at=NOON) for n in range(7))),
+        "Nothing was received for delivery d-9. Endpoint e0 was last heard at 12:00:00 UTC (1 min "
+        "ago); "
+        + "; ".join(
+            f"endpoint e{n} was last heard at 12:00:00 UTC (1 min ago)" for n in range(1, 5)
+        )
+        + "; and 2 more endpoints.",
+    ),
+    "ready, nobody there": (
+        story(**OPEN, ready=(ready(),)),
+        (
+            "Intent 12 (container-dispatch) has been ready since 12:00:00 UTC (1 min ago): no "
+            "worker serves queue reviews now; start one."
+        ),
+    ),
+    "ready, workers there": (
+        story(**OPEN, ready=(ready(workers=2),)),
+        (
+            "Intent 12 (container-dispatch) has been ready since 12:00:00 UTC (1 min ago): 2 "
+            "workers could take it from queue reviews."
+        ),
+    ),
+    "waits for its retry": (
+        story(**OPEN, waiting=(waiting(),)),
+        (
+            "Intent 12 (container-dispatch) has waited since 12:00:50 UTC (10 s ago) and is due at "
+            "12:02:00 UTC (in 1 min): the model is overloaded."
+        ),
+    ),
+    "waits for a holder": (
+        story(**OPEN, waiting=(waiting(waits_on=WaitsOn.LEASE, reason="another is running"),)),
+        (
+            "Intent 12 (container-dispatch) has waited since 12:00:50 UTC (10 s ago) for the "
+            "holder of its key: another is running."
+        ),
+    ),
+    "waits for a publication in doubt": (
+        story(
+            **OPEN,
+            waiting=(waiting(waits_on=WaitsOn.PUBLICATION, publication_id=3, reason=""),),
+            attempts=(IN_DOUBT,),
+        ),
+        (
+            "Publication 3 (review) has been in doubt since 12:00:41 UTC (19 s ago): look at "
+            "github.com/1296269#7 on the forge; nothing is sent again until that is settled. "
+            "Intent 12 (container-dispatch) has waited since 12:00:50 UTC (10 s ago) for "
+            "publication 3 to be settled."
+        ),
+    ),
+    "with a worker": (
+        story(**OPEN, leases=(lease(),), attempts=(SENDING,)),
+        (
+            "Intent 12 (container-dispatch) has been with worker s-1 (version 2.1) since 12:00:01 "
+            "UTC (59 s ago); last heard of 12:00:58 UTC (2 s ago). Unless renewed, its lease ends "
+            "at 12:30:30 UTC (in 29 min)."
+        ),
+    ),
+    "with a worker whose stream is lost": (
+        story(**OPEN, leases=(lease(session_state=SessionState.DETACHED),)),
+        (
+            "Intent 12 (container-dispatch) has been with worker s-1 (version 2.1) since 12:00:01 "
+            "UTC (59 s ago); last heard of 12:00:58 UTC (2 s ago), whose stream is lost. Unless "
+            "renewed, its lease ends at 12:30:30 UTC (in 29 min)."
+        ),
+    ),
+    "with a holder without a session": (
+        story(**OPEN, leases=(lease(session_state=None, session_heard_at=None),)),
+        (
+            "Intent 12 (container-dispatch) has been with worker s-1 (version 2.1) since 12:00:01 "
+            "UTC (59 s ago). Unless renewed, its lease ends at 12:30:30 UTC (in 29 min)."
+        ),
+    ),
+    "with a worker that is overdue": (
+        story(**OPEN, leases=(lease(claimable_at=at(20)),)),
+        (
+            "Intent 12 (container-dispatch) has been with worker s-1 (version 2.1) since 12:00:01 "
+            "UTC (59 s ago); its lease ran out at 12:00:20 UTC (40 s ago) and it will be handed on."
+        ),
+    ),
+    "an attempt whose sender is gone": (
+        story(**DONE, attempts=(SENDING,)),
+        (
+            "Publication 3 (review) has been in doubt since 12:00:40 UTC (20 s ago): look at "
+            "github.com/1296269#7 on the forge; nothing is sent again until that is settled. Done "
+            "at 12:01:00 UTC (now); nothing was published."
+        ),
+    ),
+    "held": (
+        story(**OPEN, ready=(ready(workers=1),), holds=(hold(), hold(released_at=at(50)))),
+        (
+            "Intent 12 (container-dispatch) has been ready since 12:00:00 UTC (1 min ago): 1 "
+            "worker could take it from queue reviews. Hold 4 has stopped its publications since "
+            "12:00:05 UTC (55 s ago): incident."
+        ),
+    ),
+    "lost": (
+        story(**OPEN),
+        (
+            "Intent 12 (container-dispatch) is open and stands nowhere: a fault of ours; keep this "
+            "page and report it."
+        ),
+    ),
+    "done and published": (
+        story(**DONE, attempts=(attempt(),)),
+        (
+            f"Done at 12:01:00 UTC (now): publication 3 (review) is on the forge: "
+            f"{URL}#pullrequestreview-80"
+        ),
+    ),
+    "done, then closed": (
+        story(**DONE, change_request=change_request(state=ChangeRequestState.CLOSED)),
+        "Done at 12:01:00 UTC (now); nothing was published. The change request is closed.",
+    ),
+    "done, and a duplicate after it": (
+        story(
+            deliveries=(delivery(),),
+            intents=(
+                settled(IntentStatus.DUPLICATE, intent_id=13, settled_at=at(62)),
+                settled(IntentStatus.SUCCEEDED),
+            ),
+        ),
+        "Done at 12:01:00 UTC (now); nothing was published.",
+    ),
+    "dead": (
+        story(intents=(settled(IntentStatus.DEAD, reason="out of memory"),)),
+        "Intent 12 died at 12:01:00 UTC (now), it is not tried again by itself: out of memory.",
+    ),
+    "an older head is dead, the newest is done": (
+        story(
+            intents=(
+                settled(IntentStatus.SUCCEEDED, intent_id=13, generation=2),
+                settled(IntentStatus.DEAD),
+            )
+        ),
+        "Done at 12:01:00 UTC (now); nothing was published.",
+    ),
+    "superseded": (
+        story(intents=(settled(IntentStatus.SUPERSEDED, reason="a newer head is current"),)),
+        "Intent 12 was superseded at 12:01:00 UTC (now): a newer head is current.",
+    ),
+    "ignored": (
+        story(
+            deliveries=(
+                delivery(outcome=DeliveryOutcome.IGNORED, reason="draft", received_at=at(30)),
+                delivery(outcome=DeliveryOutcome.IGNORED, reason="closed"),
+            )
+        ),
+        (
+            "Nothing to do: the last delivery, at 12:00:30 UTC (30 s ago), was ignored: drafts get "
+            "their work when they are ready for review."
+        ),
+    ),
+    "its work is gone": (
+        story(deliveries=(delivery(),)),
+        "The last delivery came at 12:00:00 UTC (1 min ago), and its work is no longer kept.",
+    ),
+    "known, but without any work": (story(), "No work was made for it."),
+}
+
+
+@pytest.mark.parametrize(("told", "sentence"), STANDINGS.values(), ids=STANDINGS)
+def test_the_standing_says_what_it_waits_for(told: Story, sentence: str) -> None:
+    assert standing(told) == sentence
+
+
+def test_of_many_open_intents_some_are_told_and_the_rest_counted() -> None:
+    many = tuple(intent(intent_id=number) for number in range(8))
+    told = standing(story(intents=many, ready=tuple(ready(intent_id=n) for n in range(8))))
+    assert told.count("has been ready") == 5
+    assert told.endswith("3 more intents of it are open.")
+
+
+def test_every_end_has_its_weight() -> None:
+    assert sorted(WEIGHT) == sorted(set(IntentStatus) - {IntentStatus.OPEN})
+    for status in WEIGHT:
+        assert standing(story(intents=(settled(status),)))
+
+
+COMMANDS = {
+    "a delivery of a change request": (
+        story(**DONE, by_delivery=True),
+        [f"fencepost timeline {URL}"],
+    ),
+    "a change request that is done": (story(**DONE), []),
+    "one that is open": (story(**OPEN, ready=(ready(),)), ["fencepost status"]),
+    "one that is dead": (story(intents=(settled(IntentStatus.DEAD),)), ["fencepost status"]),
+    "nothing, one endpoint": (
+        nothing(endpoints=(endpoint(heard_at=NOON),)),
+        [
+            (
+                "fencepost submit PAYLOAD.json --endpoint github --event pull_request "
+                "--delivery-id d-9"
+            ),
+            "fencepost status",
+        ],
+    ),
+    "nothing, several endpoints": (
+        nothing(endpoints=(endpoint("a", heard_at=NOON), endpoint("b", heard_at=NOON))),
+        ["fencepost status"],
+    ),
+    "nothing at an address": (
+        nothing(by_delivery=False, endpoints=(endpoint(heard_at=NOON),)),
+        ["fencepost status"],
+    ),
+    "what a shell would read otherwise": (
+        nothing(asked_for="$(reboot); '", endpoints=(endpoint(heard_at=NOON),)),
+        [
+            (
+                "fencepost submit PAYLOAD.json --endpoint github --event pull_request "
+                "--delivery-id '$(reboot); '\"'\"''"
+            ),
+            "fencepost status",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "commands"), COMMANDS.values(), ids=COMMANDS)
+def test_the_next_commands_are_safe_to_paste(told: Story, commands: list[str]) -> None:
+    assert next_commands(told) == commands
+
+
+def test_the_title_is_what_people_call_it() -> None:
+    assert story().title == "octo-org/widgets#7"
+    assert nothing().title == "delivery d-9"
+    assert nothing(by_delivery=False, asked_for=URL).title == URL
