@@ -1,6 +1,6 @@
 """Takes deliveries in, and finds them again. The file to read first is `take_operations`."""
 
-import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ from fencepost.errors import (
 from services.ingress import deliveries_store, github_rules, take_operations
 from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
 from services.ingress.deliveries_store import DeliveryRow
+from services.ingress.large_bodies import apart
 from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
-from services.ingress.rules import Reading
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
 from services.ingress.take_operations import Item
@@ -25,9 +25,6 @@ from shared.schema.states import DeliveryOutcome
 
 READERS = {"github": github_rules.read}
 """How each forge's events are read: an event's name and its document make a Reading."""
-
-LARGE_BODY_BYTES = 256 * 1024
-"""Above this a body is read in a thread, so that one large body does not delay all others."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +68,9 @@ class Intake:
         if len(submission.body) > limit_bytes:
             return BodyTooLarge(limit_bytes=limit_bytes)
         try:
-            if len(submission.body) > LARGE_BODY_BYTES:
-                reading = await asyncio.to_thread(_reading, submission)
-            else:
-                reading = _reading(submission)
+            return await apart(submission.body, lambda: _item(submission))
         except MalformedError as malformed:
             return FieldInvalid(violations=[(malformed.field, malformed.sentence)])
-        return Item(submission, reading)
 
     async def _take_in(self, items: Sequence[Item]) -> list[SubmissionOutcome]:
         ttl_seconds = self.settings.dedupe_ttl_seconds
@@ -107,9 +100,10 @@ class Intake:
             DELIVERY_REFUSALS.labels(endpoint.name, outcome.reason).inc()
 
 
-def _reading(submission: Submission) -> Reading:
+def _item(submission: Submission) -> Item:
     check_word("event", submission.event)
     if not is_storable(submission.content_type):
         raise MalformedError("content_type", "must not hold U+0000")
     document = read_document(submission.body, submission.content_type)
-    return READERS[submission.endpoint.forge](submission.event, document)
+    reading = READERS[submission.endpoint.forge](submission.event, document)
+    return Item(submission, reading, hashlib.sha256(submission.body).digest())

@@ -1,9 +1,7 @@
 """What the doors hand to intake, and what they get back."""
 
-import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 
 from fencepost.errors import Refusal
 
@@ -21,11 +19,6 @@ class Submission:
     content_type: str
     body: bytes
     traceparent: str
-
-    @cached_property
-    def body_sha256(self) -> bytes:
-        """What tells two bodies apart."""
-        return hashlib.sha256(self.body).digest()
 
 
 class Match(StrEnum):

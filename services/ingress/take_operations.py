@@ -34,10 +34,11 @@ RIVAL_GONE_MAX = 3
 
 @dataclass(frozen=True)
 class Item:
-    """A submission with what its forge's module read from it."""
+    """A submission with what its forge's module read from it, and what tells its body apart."""
 
     submission: Submission
     reading: Reading
+    body_sha256: bytes
 
 
 class _Mark(Enum):
@@ -71,7 +72,7 @@ async def take_in(
     """Outcomes in the items' order. Keeps I1, I2, I4, I13, X7."""
     answers: dict[int, SubmissionOutcome] = {}
     verdicts: dict[int, _Verdict] = {}
-    marks = {n: await _mark(tx, items[n].submission, ttl_seconds) for n in _by(items, _marker_key)}
+    marks = {n: await _mark(tx, items[n], ttl_seconds) for n in _by(items, _marker_key)}
     fresh = [n for n, mark in sorted(marks.items()) if mark is _Mark.FRESH]
     for n in _by(items, _change_request_key, fresh):
         verdicts[n] = await _judge(tx, items[n])
@@ -125,10 +126,11 @@ def _key(submission: Submission, event: ChangeRequestEvent) -> Key:
     )
 
 
-async def _mark(tx: Transaction, submission: Submission, ttl_seconds: int) -> _Mark:
+async def _mark(tx: Transaction, item: Item, ttl_seconds: int) -> _Mark:
     """Takes the delivery id, or says what the one who has it sent."""
-    tenant, endpoint = submission.endpoint.tenant, submission.endpoint.name
-    delivery_id, digest = submission.delivery_id, submission.body_sha256
+    source = item.submission.endpoint
+    tenant, endpoint = source.tenant, source.name
+    delivery_id, digest = item.submission.delivery_id, item.body_sha256
     for _ in range(RIVAL_GONE_MAX):
         if await store.insert_marker(
             tx,
@@ -280,7 +282,7 @@ def _delivery(item: Item, fate: _Fate) -> DeliveryWrite:
         event_action=item.reading.event_action,
         content_type=submission.content_type,
         body=submission.body,
-        body_sha256=submission.body_sha256,
+        body_sha256=item.body_sha256,
         outcome=fate.outcome,
         reason=fate.reason,
         matched_delivery_id=fate.matched_delivery_id,

@@ -28,7 +28,7 @@ async def read_body(request: Request, place: Place, *, limit_bytes: int, timeout
             return await _read(chunks, place, limit_bytes)
     except BodyTooLarge:
         if "expect" not in request.headers:
-            await _discard(chunks, limit_bytes)
+            await _discard(chunks)
         raise
     except TimeoutError:
         raise BodyTooSlowError from None
@@ -46,15 +46,12 @@ async def _read(chunks: AsyncIterator[bytes], place: Place, limit_bytes: int) ->
     return bytes(body)
 
 
-async def _discard(chunks: AsyncIterator[bytes], discard_bytes_max: int) -> None:
+async def _discard(chunks: AsyncIterator[bytes]) -> None:
     """Lets a sender that is still writing come to its end, so that it reads the answer."""
-    discarded_bytes = 0
     try:
         async with asyncio.timeout(DISCARD_TIMEOUT_S):
-            async for chunk in chunks:
-                discarded_bytes += len(chunk)
-                if discarded_bytes > discard_bytes_max:
-                    return
+            async for _ in chunks:
+                continue
     except (TimeoutError, ClientDisconnect):
         return
 

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from services.ingress.body_rules import JSON
 from services.ingress.endpoints import Endpoint, Endpoints
+from services.ingress.large_bodies import apart
 from services.ingress.metrics import DELIVERY_REFUSALS
 from services.ingress.operations import Intake
 from services.ingress.settings import IngressSettings
@@ -143,7 +144,9 @@ class WebhookDoor:
                 timeout_ms=self._settings.body_read_timeout_ms,
             )
             signatures = request.headers.getlist(forge.signature_header)
-            if not forge.is_authentic(signatures, body, endpoint.secrets):
+            if not await apart(
+                body, lambda: forge.is_authentic(signatures, body, endpoint.secrets)
+            ):
                 raise NotAuthenticError
             envelope = read_envelope(forge, request.headers)
             submission = Submission(
