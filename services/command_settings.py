@@ -35,12 +35,18 @@ class CommandSettings(BaseSettings):
 class ServiceUrls(CommandSettings):
     """The services' own URLs, as far as they are set."""
 
-    ingress_database_url: ServiceUrl = Field(default=None, description="Ingress's own URL.")
-    dispatcher_database_url: ServiceUrl = Field(
-        default=None, description="The dispatcher's own URL."
+    ingress_database_url: ServiceUrl = Field(
+        default=None, description="As ingress; its role gets this password."
     )
-    publisher_database_url: ServiceUrl = Field(default=None, description="The publisher's own URL.")
-    watchdog_database_url: ServiceUrl = Field(default=None, description="The watchdog's own URL.")
+    dispatcher_database_url: ServiceUrl = Field(
+        default=None, description="As the dispatcher; its role gets this password."
+    )
+    publisher_database_url: ServiceUrl = Field(
+        default=None, description="As the publisher; its role gets this password."
+    )
+    watchdog_database_url: ServiceUrl = Field(
+        default=None, description="As the watchdog; its role gets this password."
+    )
 
     @property
     def service_urls(self) -> dict[Service, str]:
@@ -68,7 +74,7 @@ class ServiceUrls(CommandSettings):
 
 
 class MigrateSettings(ServiceUrls):
-    """`python -m services migrate`; a service's URL is read for its role's password."""
+    """The owner's URL, and the services' own, whose passwords their roles get."""
 
     database_url: Annotated[DatabaseUrl, OWN] = Field(description=OWNER_URL)
     migrate_lock_timeout_ms: Annotated[int, OWN] = Field(
@@ -94,7 +100,7 @@ class MigrateSettings(ServiceUrls):
 
 
 class SuiteSettings(ServiceUrls):
-    """`python -m services`; without DATABASE_URL it brings a database of its own."""
+    """Without DATABASE_URL the suite brings a database of its own."""
 
     database_url: ServiceUrl = Field(default=None, description=OWNER_URL)
 
@@ -115,7 +121,7 @@ class SuiteSettings(ServiceUrls):
 
 
 class BootstrapSettings(CommandSettings):
-    """`python -m services bootstrap`; the watchdog's role is the one that may make keys."""
+    """The watchdog's role is the one that may make keys."""
 
     watchdog_database_url: Annotated[DatabaseUrl, OWN] = Field(
         description="PostgreSQL as the watchdog, whose role may make API keys."

@@ -113,6 +113,8 @@ def _kinds(annotation: object) -> Iterator[object]:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         for member in typing.get_args(annotation):
             yield from _kinds(member)
+    elif typing.get_origin(annotation) is typing.Annotated:
+        yield from _kinds(typing.get_args(annotation)[0])
     else:
         yield annotation
 

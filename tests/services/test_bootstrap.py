@@ -99,7 +99,6 @@ def test_making_a_key_is_audited(owner_url: str, watchdog_url: str, output: Path
     ]
 
 
-@pytest.mark.guarantee("K2")
 def test_the_file_is_its_owners_alone(watchdog_url: str, output: Path) -> None:
     done = run(watchdog_url, "--output", str(output))
 
@@ -140,7 +139,6 @@ def test_a_further_tenant_gets_a_worker_key_and_nothing_else(
     assert list(read_text(further.read_text())) == ["WORKER_API_KEY"]
 
 
-@pytest.mark.guarantee("K2")
 def test_credentials_are_refused_to_a_pipe_before_the_database_is_asked(owner_url: str) -> None:
     done = run("postgresql://nobody@127.0.0.1:1/none")
 
@@ -149,7 +147,6 @@ def test_credentials_are_refused_to_a_pipe_before_the_database_is_asked(owner_ur
     assert done.stdout == ""
 
 
-@pytest.mark.guarantee("K2")
 def test_a_terminal_is_shown_the_credentials(owner_url: str, watchdog_url: str) -> None:
     ours, theirs = pty.openpty()
     try:

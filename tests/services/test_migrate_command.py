@@ -58,6 +58,11 @@ def test_the_url_may_stand_in_a_file_and_is_never_shown(empty_url: str, tmp_path
     assert empty_url not in printed.stdout
     assert run("--check", DATABASE_URL_FILE=str(secret)).returncode == 3
 
+    service = tmp_path / "service-url"
+    service.write_text(as_service(empty_url, "ingress"))
+    strange = run("--check", DATABASE_URL=empty_url, WATCHDOG_DATABASE_URL_FILE=str(service))
+    assert "WATCHDOG_DATABASE_URL logs in as 'fencepost_ingress'" in strange.stderr
+
 
 def test_nothing_is_done_without_the_owners_url_or_with_a_stranger_for_a_service(
     empty_url: str,

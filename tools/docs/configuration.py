@@ -6,11 +6,18 @@ from importlib import import_module
 import annotated_types
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
 
+from services.command_settings import BootstrapSettings, MigrateSettings, SuiteSettings
 from shared.environment import COMMON_PREFIX, FILE_SUFFIX, AlsoRead, description, is_secret
 from shared.settings import OwnField, RuntimeSettings
 
 SERVICES = ("ingress", "dispatcher", "publisher", "watchdog")
+COMMANDS: dict[str, type[BaseSettings]] = {
+    "python -m services": SuiteSettings,
+    "python -m services migrate": MigrateSettings,
+    "python -m services bootstrap": BootstrapSettings,
+}
 BAR = "\\|"
 HEAD = "| variable | default | bounds | meaning |\n|---|---|---|---|"
 OPENING = f"""\
@@ -37,6 +44,9 @@ def page() -> str:
         settings = settings_of(service)
         parts += ["", f"## {service}", "", (settings.__doc__ or "").strip(), "", HEAD]
         parts += _own_rows(settings, f"{service.upper()}_")
+    for command, told in COMMANDS.items():
+        parts += ["", f"## `{command}`", "", (told.__doc__ or "").strip(), "", HEAD]
+        parts += [_row(told, name, "") for name in told.model_fields]
     return "\n".join(parts) + "\n"
 
 
@@ -63,7 +73,7 @@ def _is_own(info: FieldInfo) -> bool:
     return any(isinstance(mark, OwnField) for mark in info.metadata)
 
 
-def _row(settings: type[RuntimeSettings], name: str, prefix: str) -> str:
+def _row(settings: type[BaseSettings], name: str, prefix: str) -> str:
     info = settings.model_fields[name]
     names = [prefix + name.upper()]
     if is_secret(info):

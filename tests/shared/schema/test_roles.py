@@ -117,7 +117,6 @@ def test_a_services_url_is_the_owners_with_another_login(owner: str, service: st
     assert login_in(url) == Login("fencepost_ingress", "a/b@c")
 
 
-@pytest.mark.guarantee("K2")
 def test_the_server_is_never_told_a_password_in_clear(bare_database: EmbeddedPostgres) -> None:
     bare_database.stop()
     loud = EmbeddedPostgres(bare_database.log_file.parent, settings={"log_statement": "all"})
