@@ -22,9 +22,9 @@ from shared.database.adapters import ADAPTERS
 from shared.database.faults import StatementFaultHiddenError
 from shared.database.overdue import Overdue
 from shared.database.rows import Column, Row
-from shared.schema.tables.base import SCHEMA
 from shared.settings import RuntimeSettings
 
+SEARCH_PATH = "fencepost"
 ANSWER_MARGIN_MS = 500
 """What an answer may take beyond the time the server itself allows a statement."""
 
@@ -89,9 +89,16 @@ class LastFault:
     sentence: str = ""
 
 
+def _sentence(error: psycopg.Error) -> str:
+    first_line = str(error).partition("\n")[0]
+    if "unsupported startup parameter" in first_line:
+        return f"{first_line} (behind PgBouncer set DATABASE_PREPARE to false)"
+    return first_line
+
+
 def _options(settings: RuntimeSettings) -> dict[str, str]:
     return {
-        "search_path": SCHEMA,
+        "search_path": SEARCH_PATH,
         "timezone": "UTC",
         "statement_timeout": str(settings.database_statement_timeout_ms),
         "lock_timeout": str(settings.database_lock_timeout_ms),
@@ -136,7 +143,7 @@ class Connection(AsyncConnection[TupleRow]):
             last_fault.sentence = f"no connection within {session.connect_timeout_ms} ms"
             raise errors.ConnectionTimeout(last_fault.sentence) from None
         except psycopg.Error as error:
-            last_fault.sentence = str(error).partition("\n")[0]
+            last_fault.sentence = _sentence(error)
             raise
         last_fault.sentence = ""
         connection.prepared_max = PREPARED_STATEMENTS_MAX

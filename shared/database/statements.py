@@ -1,17 +1,11 @@
-"""Statements: written with SQLAlchemy Core, or as SQL where the SQL is the design; compiled once.
-
-What is constant in a Core expression, a state above all, is rendered inline: a plan can use a
-partial index only through a literal. What is named with `bindparam("name")` is passed at each call.
-"""
+"""Statements: SQL with named parameters, compiled once for the wire."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BindParameter, Insert
-from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
-from sqlalchemy.engine.interfaces import Dialect
-from sqlalchemy.sql import ClauseElement, Executable
+if TYPE_CHECKING:
+    from sqlalchemy.sql import Executable
 
 _PLACEHOLDER = re.compile(r"%(?:%|\((?P<name>[A-Za-z_]\w*)\)s|(?P<stray>.?))", re.DOTALL)
 
@@ -50,43 +44,19 @@ class Statement:
         return f"Statement({self.text!r})"
 
 
-def statement(core: Executable | str) -> Statement:
+def statement(core: "Executable | str") -> Statement:
     """Compiles a Core expression, or takes SQL in psycopg's style (`%(name)s`, `%%` for a percent).
 
-    Raises sqlalchemy.exc.CompileError for a constant that has no literal form.
+    What is constant in an expression, a state above all, is rendered inline: a plan can use a
+    partial index only through a literal. What is named with `bindparam("name")` is passed at each
+    call. Raises sqlalchemy.exc.CompileError for a constant that has no literal form.
     """
     if isinstance(core, str):
         return Statement(core)
-    expression = _only_as_written(core)
-    compiled = expression.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
-    return Statement(str(compiled))
+    # A service whose SQL is written out does not load SQLAlchemy: 15 MB and half a second.
+    from shared.database.core import compiled  # noqa: PLC0415  (only where it is needed)
 
-
-def _only_as_written(core: Executable) -> ClauseElement:
-    """An INSERT would return its primary key unasked, which takes the right to read it."""
-    if isinstance(core, Insert):
-        return core.inline()
-    assert isinstance(core, ClauseElement), f"not an expression: {core!r}"
-    return core
-
-
-class _Compiler(PGCompiler_psycopg):
-    def visit_bindparam(
-        self, bindparam: BindParameter[object], *args: object, **options: object
-    ) -> str:
-        if not bindparam.required:
-            options["literal_binds"] = True
-        render: Callable[..., str] = super().visit_bindparam
-        return render(bindparam, *args, **options)
-
-
-class _Dialect(PGDialect_psycopg):
-    statement_compiler = _Compiler
-    supports_statement_cache = False
-
-
-_new_dialect: Callable[[], Dialect] = _Dialect
-_DIALECT = _new_dialect()
+    return Statement(compiled(core))
 
 
 def _numbered(match: re.Match[str], names: dict[str, int], text: str) -> str:

@@ -1,13 +1,17 @@
 """Statements are compiled once, with constants inline and parameters by name."""
 
+import subprocess
+import sys
 from enum import StrEnum
 
 import pytest
 from sqlalchemy import and_, bindparam, insert, select, text, update
 
 from shared.database import statement
+from shared.database.connections import SEARCH_PATH
 from shared.database.statements import ParametersWrongError
 from shared.schema.states import LeaseState
+from shared.schema.tables.base import SCHEMA
 from shared.schema.tables.meta import schema_revision
 from shared.schema.tables.work import leases
 
@@ -84,3 +88,18 @@ def test_an_enum_of_texts_is_its_text() -> None:
         RED = "red"
 
     assert "'red'" in statement(select(leases.c.key).where(leases.c.holder == Colour.RED)).text
+
+
+def test_unqualified_names_are_found_in_the_declared_schema() -> None:
+    assert SEARCH_PATH == SCHEMA
+
+
+def test_a_process_whose_sql_is_written_out_does_not_load_sqlalchemy() -> None:
+    program = (
+        "import sys; from shared.database import Database, statement; statement('SELECT 1');"
+        "print('sqlalchemy' in sys.modules)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == "False"
