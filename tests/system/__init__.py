@@ -1,0 +1,1 @@
+"""Whole journeys: real processes, real gRPC, a scripted forge, a real collector."""

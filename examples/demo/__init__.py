@@ -1,0 +1,1 @@
+"""The suite's main job, played on real input by real processes, and checked."""

@@ -1,0 +1,146 @@
+"""Who plays: the suite, a scripted forge, a trace receiver and a bot, each a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from examples.scripted_forge.client import PullFixture, ScriptedForge
+from examples.trace_receiver.client import TraceReceiver
+from services.suite import Suite
+
+ROOT = Path(__file__).resolve().parents[2]
+PAYLOAD = ROOT / "tests/payloads/github/pull_request.opened.json"
+BOT = "examples.demo_bot"
+
+TENANT = "demo"
+ENDPOINT = "demo"
+WEBHOOK_SECRET = "a secret for this demonstration alone"  # noqa: S105 - throw-away
+STOP_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """What the demonstration reads of the payload to prepare the forge."""
+
+    body: bytes
+    repo_name: str
+    repo_id: int
+    number: int
+    head_sha: str
+    base_sha: str
+    url: str
+
+    @classmethod
+    def of(cls, body: bytes) -> "Pull":
+        """Reads a GitHub `pull_request` payload."""
+        payload: dict[str, Any] = json.loads(body)
+        pull = payload["pull_request"]
+        return cls(
+            body=body,
+            repo_name=payload["repository"]["full_name"],
+            repo_id=payload["repository"]["id"],
+            number=payload["number"],
+            head_sha=pull["head"]["sha"],
+            base_sha=pull["base"]["sha"],
+            url=pull["html_url"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """Everybody on stage."""
+
+    suite: Suite
+    forge: ScriptedForge
+    receiver: TraceReceiver
+    bot: "subprocess.Popen[bytes]"
+    bot_log: Path
+    pull: Pull
+
+    def must_be_alive(self) -> None:
+        """Raises SuiteError or ChildProcessError when somebody has left by himself."""
+        self.suite.check()
+        if (code := self.bot.poll()) is not None:
+            raise ChildProcessError(f"The bot ended with code {code}; its log is {self.bot_log}.")
+
+
+@contextmanager
+def on_stage(folder: Path, *, bot: str = BOT) -> Iterator[Cast]:
+    """Starts everybody on free ports with data in `folder`; stops all at the end."""
+    pull = Pull.of(PAYLOAD.read_bytes())
+    with ExitStack() as stage:
+        forge = stage.enter_context(ScriptedForge.start(folder / "forge"))
+        forge.add_repo(
+            pull.repo_name,
+            PullFixture(
+                number=pull.number, head_sha=pull.head_sha, base_sha=pull.base_sha, state="open"
+            ),
+            repo_id=pull.repo_id,
+        )
+        receiver = stage.enter_context(TraceReceiver.start())
+        suite = stage.enter_context(
+            Suite(
+                folder / "suite",
+                environment=_environment(folder, forge, receiver),
+                tenant=TENANT,
+                free_ports=True,
+            )
+        )
+        bot_log = folder / "bot.log"
+        process = _start_bot(bot, suite, bot_log)
+        stage.callback(_stop, process)
+        yield Cast(
+            suite=suite, forge=forge, receiver=receiver, bot=process, bot_log=bot_log, pull=pull
+        )
+
+
+def _environment(folder: Path, forge: ScriptedForge, receiver: TraceReceiver) -> dict[str, str]:
+    inherited = os.environ  # noqa: TID251 - handed on, not read
+    return {
+        "PATH": inherited.get("PATH", ""),
+        "HOME": inherited.get("HOME", str(folder)),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.otlp_endpoint,
+        "INGRESS_ENDPOINT_NAME": ENDPOINT,
+        "INGRESS_ENDPOINT_SECRET_FILE": _secret(folder / "webhook.secret", WEBHOOK_SECRET),
+        "PUBLISHER_FORGE_URL": forge.url,
+        "PUBLISHER_FORGE_TOKEN_FILE": _secret(folder / "forge.token", forge.token),
+    }
+
+
+def _secret(file: Path, value: str) -> str:
+    file.touch(mode=0o600)
+    file.write_text(value)
+    return str(file)
+
+
+def _start_bot(module: str, suite: Suite, log: Path) -> "subprocess.Popen[bytes]":
+    environment = {
+        **os.environ,  # noqa: TID251 - handed on, not read
+        "FENCEPOST_DISPATCHER": suite.addresses.grpc["dispatcher"],
+        "FENCEPOST_PUBLISHER": suite.addresses.grpc["publisher"],
+        "FENCEPOST_API_KEY": suite.credentials["WORKER_API_KEY"],
+    }
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", module],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,118 @@
+"""The demonstration succeeds as it is, and fails for every step that is broken."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENDS_WITHIN_S = 90
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the demonstration ended; `figures` is its last line, None when it printed none."""
+
+    status: int
+    said: str
+    printed: str
+    figures: dict[str, Any] | None
+
+
+def demo(*options: str) -> Ended:
+    """Plays it to its end."""
+    played = subprocess.run(
+        _command(options), cwd=ROOT, capture_output=True, text=True, timeout=ENDS_WITHIN_S
+    )
+    return _ended(played.returncode, played.stdout, played.stderr)
+
+
+def _command(options: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "examples.demo", *options]
+
+
+def _ended(status: int, printed: str, said: str) -> Ended:
+    lines = printed.splitlines()
+    figures = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else None
+    return Ended(status, said, printed, figures)
+
+
+def test_one_webhook_becomes_one_review() -> None:
+    ended = demo()
+    assert ended.status == 0, ended.said
+    figures = ended.figures
+    assert figures is not None
+    assert set(figures) == {
+        "delivery",
+        "review_key",
+        "dispatch_epoch",
+        "flushes",
+        "publications",
+        "remote_reviews",
+        "second_answer",
+        "trace_spans",
+        "seconds_to_publication",
+        "pss_mb",
+    }
+    assert figures["review_key"].startswith("Codertocat/Hello-World#2@")
+    assert (figures["dispatch_epoch"], figures["flushes"]) == (1, 3)
+    assert (figures["publications"], figures["remote_reviews"]) == (1, 1)
+    assert figures["second_answer"] == "DUPLICATE"
+    assert set(figures["pss_mb"]) == {"ingress", "dispatcher", "publisher", "watchdog"}
+    assert figures["delivery"] in ended.printed
+
+
+def test_an_unsigned_webhook_fails_it() -> None:
+    ended = demo("--unsigned")
+    assert ended.status == 1
+    assert "answered 401" in ended.said
+
+
+def test_a_publication_without_the_fence_fails_it() -> None:
+    ended = demo("--bot", "tests.system.bots.without_a_fence", "--within-s", "4")
+    assert ended.status == 1
+    assert "in vain for the publication" in ended.said
+
+
+def test_a_second_review_fails_it() -> None:
+    ended = demo("--bot", "tests.system.bots.posting_twice")
+    assert ended.status == 1
+    assert "the forge must hold one review" in ended.said
+    assert ended.figures is not None
+    assert ended.figures["remote_reviews"] == 2
+
+
+def test_a_lost_flush_fails_it() -> None:
+    ended = demo("--bot", "tests.system.bots.losing_a_flush")
+    assert ended.status == 1
+    assert "3 flushes must be durable" in ended.said
+
+
+@pytest.mark.parametrize("service", ["ingress", "dispatcher", "publisher", "watchdog"])
+def test_a_dead_service_fails_it(service: str) -> None:
+    playing = subprocess.Popen(
+        _command(["--bot", "tests.system.bots.losing_a_flush"]),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert playing.stderr is not None
+    seen = ""
+    for line in playing.stderr:
+        seen += line
+        if found := re.search(rf"^  {service} .* process (\d+)$", line):
+            os.kill(int(found[1]), signal.SIGKILL)
+            break
+    printed, said = playing.communicate(timeout=ENDS_WITHIN_S)
+    assert playing.returncode == 1, seen + said
+    assert "FAILED: " in said
+    assert printed == "" or not printed.splitlines()[-1].startswith("{")
