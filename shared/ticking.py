@@ -48,7 +48,7 @@ class Ticker:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._may_tick: Callable[[], bool] = always
-        self._failing = False
+        self._refused = False
 
     def start(self, *, may_tick: Callable[[], bool] = always) -> None:
         """Begins to tick; while `may_tick` says no, ticks are left out."""
@@ -83,25 +83,24 @@ class Ticker:
         try:
             more = bool(await self._tick())
         except FencepostError as error:
-            self._count_failure(error, known=True)
+            self._tell_refusal(error)
             return False
-        except Exception as error:  # noqa: BLE001  (a duty outlives whatever one run meets)
-            self._count_failure(error, known=False)
+        except Exception as error:
+            TICKS.labels(self.name, "failed").inc()
+            log.error("a tick failed by a fault of ours", loop=self.name, exc_info=error)
             return False
         TICKS.labels(self.name, "ok").inc()
-        if self._failing:
-            self._failing = False
+        if self._refused:
+            self._refused = False
             log.info("the loop works again", loop=self.name)
         return more
 
-    def _count_failure(self, error: Exception, *, known: bool) -> None:
-        """A refusal such as an absent database is told once; a fault of ours each time, in full."""
+    def _tell_refusal(self, error: FencepostError) -> None:
+        """A refusal, such as an absent database, lasts: it is told when it begins and ends."""
         TICKS.labels(self.name, "failed").inc()
-        if not known:
-            log.error("a tick failed by a fault of ours", loop=self.name, exc_info=error)
-        elif not self._failing:
+        if not self._refused:
+            self._refused = True
             log.warning("a tick failed", loop=self.name, why=str(error))
-        self._failing = True
 
     async def _pause(self) -> None:
         pause_s = self._period_s * random.uniform(1 - JITTER, 1 + JITTER)
