@@ -53,9 +53,7 @@ class Recorded:
 
 class AnyMethod(grpc.GenericRpcHandler):
     def __init__(self, recorded: Recorded) -> None:
-        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
-            recorded.handle
-        )
+        self._recorded = recorded
 
     def service(
         self,
