@@ -30,7 +30,7 @@ QUIETER: dict[str, int] = {
     "httpx": logging.WARNING,
     "httpcore": logging.WARNING,
     "uvicorn.access": logging.CRITICAL,
-    "uvicorn.error": logging.WARNING,
+    "uvicorn.error": logging.ERROR,
 }
 FIRST_FIELDS = ("timestamp", "level", "service", "event", "trace_id", "span_id")
 PLAIN = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")

@@ -15,6 +15,7 @@ from typing import Self, TypeVar
 
 import psycopg
 from fencepost.errors import DatabaseUnavailable
+from psycopg import errors
 from psycopg_pool import AsyncConnectionPool
 
 from shared.database.connections import Connection, LastFault, Session
@@ -175,7 +176,8 @@ class Database:
             flight.stoppable = False
             await connection.commit_all()
         except psycopg.Error as error:
-            refuse(error, lost=connection.closed, committing=committing)
+            if not (read_only and isinstance(error, errors.ReadOnlySqlTransaction)):
+                refuse(error, lost=connection.closed, committing=committing)
             raise
         finally:
             flight.stoppable = False

@@ -1,6 +1,7 @@
 """What a database error means: run it again, refuse the caller, or a fault of ours."""
 
 import psycopg
+import structlog
 from fencepost.errors import DatabaseUnavailable, FencepostError, Overloaded
 from psycopg import errors
 from psycopg_pool import TooManyRequests
@@ -25,6 +26,9 @@ SERVER_AWAY = (
 )
 
 
+log = structlog.get_logger(__name__)
+
+
 class StatementFaultHiddenError(AssertionError):
     """An operation went on after a failed statement, so its commit was a rollback."""
 
@@ -40,9 +44,11 @@ def refuse(error: psycopg.Error, *, lost: bool, committing: bool) -> None:
     """
     if lost and committing:
         DATABASE_OUTCOME_UNKNOWN.inc()
+        log.warning("the answer to a commit was lost: its outcome is unknown", why=_why(error))
         raise DatabaseUnavailable(outcome_unknown=True) from error
     if lost or isinstance(error, SERVER_AWAY):
         DATABASE_UNAVAILABLE.inc()
+        log.warning("a transaction was lost: nothing was written", why=_why(error))
         raise DatabaseUnavailable from error
     if isinstance(error, errors.LockNotAvailable):
         raise Overloaded(message="A row was locked too long: call again later.") from error
@@ -54,6 +60,11 @@ def no_connection(error: psycopg.OperationalError) -> FencepostError:
         return Overloaded()
     DATABASE_UNAVAILABLE.inc()
     return DatabaseUnavailable()
+
+
+def _why(error: psycopg.Error) -> str:
+    first_line = str(error).partition("\n")[0]
+    return f"{error.sqlstate} {first_line}" if error.sqlstate else first_line
 
 
 def still_in_conflict() -> FencepostError:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 from fencepost.errors import DatabaseUnavailable, LeaseLost, Overloaded
+from psycopg import sql
+from structlog.testing import capture_logs
 
 from shared.database import Database, Transaction, statement
 from shared.database.database import CONFLICT_ATTEMPTS_MAX
@@ -58,7 +60,7 @@ async def test_what_the_work_raises_rolls_it_back_and_is_raised(db: Database) ->
 
 
 async def test_reading_cannot_write(db: Database) -> None:
-    with pytest.raises(DatabaseUnavailable):
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         await db.read(add)
     assert await db.read(value) == 0
 
@@ -228,10 +230,23 @@ async def test_a_row_that_stays_locked_is_set_apart(url: str) -> None:
         await db.run(add)
 
 
+async def test_a_server_that_takes_no_writes_is_as_good_as_away(url: str) -> None:
+    """As after a failover, when the name still leads to the old primary."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as owner:
+        name = sql.Identifier(owner.info.dbname)
+        await owner.execute(
+            sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(name)
+        )
+    async with Database.create(settings_for(url), application_name="test") as db:
+        with pytest.raises(DatabaseUnavailable):
+            await db.run(add)
+
+
 async def test_a_statement_that_runs_too_long_is_stopped(url: str) -> None:
     settings = settings_for(url, database_statement_timeout_ms=100)
     async with Database.create(settings, application_name="test") as db:
-        with pytest.raises(DatabaseUnavailable) as refused:
+        with capture_logs() as logs, pytest.raises(DatabaseUnavailable) as refused:
             await db.run(running(SLEEP, seconds=30))
         assert not refused.value.outcome_unknown
+        assert logs[0]["why"] == "57014 canceling statement due to statement timeout"
         assert await db.read(value) == 0
