@@ -4,9 +4,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
 from fencepost.errors import (
     BodyTooLarge,
     DatabaseUnavailable,
+    DeliveryConflict,
     FieldInvalid,
     Refusal,
     ResourceNotFound,
@@ -22,6 +24,8 @@ from services.ingress.submissions import Submission, SubmissionOutcome, Taken
 from services.ingress.take_operations import Item
 from shared.database import Database, Transaction
 from shared.schema.states import DeliveryOutcome
+
+log = structlog.get_logger(__name__)
 
 READERS = {"github": github_rules.read}
 """How each forge's events are read: an event's name and its document make a Reading."""
@@ -96,8 +100,10 @@ class Intake:
             DELIVERIES.labels(endpoint.name, outcome.outcome.value).inc()
             if outcome.outcome is DeliveryOutcome.ACCEPTED:
                 self.wake(endpoint.queue)
-        else:
-            DELIVERY_REFUSALS.labels(endpoint.name, outcome.reason).inc()
+            return
+        DELIVERY_REFUSALS.labels(endpoint.name, outcome.reason).inc()
+        if isinstance(outcome, DeliveryConflict):
+            log.warning("a delivery id came again with another body", why=str(outcome))
 
 
 def _item(submission: Submission) -> Item:

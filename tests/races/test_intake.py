@@ -137,7 +137,7 @@ async def test_of_two_bodies_under_one_id_the_second_is_refused(
     assert set((await desk.written()).values()) == {1}
 
 
-@pytest.mark.guarantee("I1", "I3")
+@pytest.mark.guarantee("I1")
 async def test_an_expired_marker_is_replaced_once(desk: Desk, blocker: Blocker) -> None:
     await desk.take("d-1", pull(number=9))
     past = sql.SQL("clock_timestamp() - interval '1 second'")

@@ -6,6 +6,7 @@ from psycopg import sql
 
 from services.ingress.submissions import Match, Taken
 from shared.keys import Key
+from shared.metrics import REGISTRY
 from shared.schema.states import DeliveryOutcome
 from tests.services.ingress.desk import INTAKE_TABLES, Desk
 from tests.services.ingress.pulls import (
@@ -89,7 +90,10 @@ async def test_the_same_delivery_again_gets_the_first_result_and_writes_nothing(
 async def test_the_same_id_with_another_body_is_refused_and_writes_nothing(desk: Desk) -> None:
     await desk.take("d-1", pull())
     written = await desk.written()
+    labels = {"endpoint": "github", "reason": "DELIVERY_CONFLICT"}
+    counted = REGISTRY.get_sample_value("delivery_refusals_total", labels) or 0
     refused = await desk.submit("d-1", pull(title="Other"))
+    assert REGISTRY.get_sample_value("delivery_refusals_total", labels) == counted + 1
     assert isinstance(refused, DeliveryConflict)
     assert (refused.endpoint, refused.delivery_id) == ("github", "d-1")
     assert await desk.written() == written
@@ -226,7 +230,6 @@ async def test_a_renamed_repository_keeps_its_change_request(desk: Desk) -> None
     assert change_request["repo_name"] == "Codertocat/Goodbye"
 
 
-@pytest.mark.guarantee("I3")
 async def test_an_expired_marker_counts_as_absent_and_the_key_still_dedupes(desk: Desk) -> None:
     first = await desk.take("d-1", pull())
     past = sql.SQL("clock_timestamp() - interval '1 second'")
@@ -238,7 +241,6 @@ async def test_an_expired_marker_counts_as_absent_and_the_key_still_dedupes(desk
     assert (await desk.take("d-1", pull("ready_for_review", at=1))).matched is Match.DELIVERY_ID
 
 
-@pytest.mark.guarantee("I3")
 async def test_the_marker_lives_as_long_as_the_settings_say(desk: Desk) -> None:
     await desk.take("d-1", pull())
     async with desk.rows.connection.cursor() as cursor:

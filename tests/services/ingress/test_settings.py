@@ -51,7 +51,6 @@ def test_what_does_not_fit_is_said(variables: dict[str, str], sentence: str) -> 
         read(IngressSettings, variables)
 
 
-@pytest.mark.guarantee("I3")
 @pytest.mark.parametrize("variable", ["DEDUPE_TTL_SECONDS", "INGRESS_DEDUPE_TTL_SECONDS"])
 def test_the_life_of_markers_has_two_names(variable: str) -> None:
     assert read(IngressSettings, NEEDED).dedupe_ttl_seconds == 604_800
