@@ -6,6 +6,7 @@ cannot be served end it, with a sentence.
 """
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -151,6 +152,8 @@ class Runtime:
                     watch.start()
                 for loop in background:
                     loop.start(may_tick=lambda: self.schema.fits)
+                # What stands now stands until the end: a collection need not look at it each time.
+                gc.freeze()
                 self._say_serving(server, http)
                 await self.stop_signals.asked.wait()
             finally:

@@ -1,0 +1,214 @@
+"""What the gRPC runtime costs: an echo on it, with everything on, against a bare grpc.aio echo.
+
+`python -m bench.runtime_echo` starts each server as a process of its own and drives it with the
+same bare client from another, in turns, so that what else the machine does falls on all of them.
+It prints calls a second and the server's own CPU time a call, and the ratios to the bare echo.
+
+- bare: grpc.aio and nothing else.
+- full: admission, deadline, key, scope, validation, figures; as shipped, without a collector.
+- recorded: the same with every call recorded as a span, by an exporter that drops it.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fencepost.common.v1.access_pb2 import SCOPE_INTENTS_READ
+from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest, GetIntentResponse
+from fencepost.dispatcher.v1.intents_pb2_grpc import (
+    IntentServiceServicer,
+    IntentServiceStub,
+    add_IntentServiceServicer_to_server,
+)
+from grpc import aio
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Tracer
+from pydantic import SecretStr
+
+from shared.credentials import secret_digest
+from shared.rpc.authentication import Authenticator
+from shared.rpc.caller import scope_name
+from shared.rpc.key_store import KeyRow
+from shared.rpc.open_calls import OpenCalls
+from shared.rpc.pipeline import Pipeline
+from shared.rpc.server import RpcServer
+from shared.settings import RuntimeSettings
+
+KINDS = ("bare", "full", "recorded")
+KEY_ID, SECRET = "benchmarkkey", "s" * 43
+METADATA = (
+    ("authorization", f"Bearer fp_{KEY_ID}_{SECRET}"),
+    ("traceparent", f"00-{1:032x}-{2:016x}-01"),
+)
+CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
+
+
+class Echo(IntentServiceServicer):
+    """Answers with nothing."""
+
+    async def GetIntent(self, request: object, context: object) -> GetIntentResponse:  # noqa: ARG002, N802
+        return GetIntentResponse()
+
+
+class DroppingExporter(SpanExporter):
+    """Takes spans and forgets them."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:  # noqa: ARG002
+        return SpanExportResult.SUCCESS
+
+
+async def serve_bare() -> None:
+    """Prints its address and serves until killed."""
+    server = aio.server()
+    add_IntentServiceServicer_to_server(Echo(), server)  # type: ignore[abstract]  # one RPC is enough
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    sys.stdout.write(f"127.0.0.1:{port}\n")
+    sys.stdout.flush()
+    await server.wait_for_termination()
+
+
+async def serve_full(tracer: Tracer | None) -> None:
+    """The same on the runtime."""
+    settings = RuntimeSettings(
+        database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"),
+        grpc_address="127.0.0.1:0",
+        admin_address="127.0.0.1:0",
+    )
+    row = KeyRow(
+        key_id=KEY_ID,
+        tenant="acme",
+        scopes=(scope_name(SCOPE_INTENTS_READ),),
+        secret_sha256=secret_digest(SECRET),
+        ended=False,
+    )
+
+    async def lookup(_key_ids: Sequence[str]) -> list[KeyRow]:
+        return [row]
+
+    pipeline = Pipeline(
+        calls=OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max),
+        authenticator=Authenticator(lookup, cache_ms=settings.key_cache_ms),
+        tracer=tracer,
+        default_deadline_ms=settings.request_default_deadline_ms,
+        may_serve=lambda: None,
+    )
+    server = RpcServer(settings, pipeline, [Echo()])  # type: ignore[abstract]  # one RPC is enough
+    await server.start()
+    sys.stdout.write(f"{server.address}\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+def recording_tracer() -> Tracer:
+    """Records everything and drops it."""
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(DroppingExporter()))
+    return provider.get_tracer("bench")
+
+
+async def drive(address: str, *, seconds: float, in_flight: int) -> int:
+    """Calls as fast as the answers come; returns how many were answered."""
+    answered = 0
+    async with aio.insecure_channel(address) as channel:
+        get_intent = IntentServiceStub(channel).GetIntent
+        request = GetIntentRequest(intent_id=1)
+        await get_intent(request, metadata=METADATA, timeout=5)
+        stop_at = time.perf_counter() + seconds
+
+        async def caller() -> None:
+            nonlocal answered
+            while time.perf_counter() < stop_at:
+                await get_intent(request, metadata=METADATA, timeout=5)
+                answered += 1
+
+        await asyncio.gather(*(caller() for _ in range(in_flight)))
+    return answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One kind of server, driven once."""
+
+    kind: str
+    calls_per_s: float
+    server_cpu_us: float
+
+
+def measure(kind: str, *, seconds: float, in_flight: int) -> Round:
+    """Starts the server, drives it from another process, kills it."""
+    this = [sys.executable, "-m", "bench.runtime_echo"]
+    server = subprocess.Popen([*this, "--serve", kind], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        address = server.stdout.readline().strip()
+        before_s = cpu_s(server.pid)
+        options = ["--drive", address, "--seconds", str(seconds), "--in-flight", str(in_flight)]
+        answered = int(subprocess.check_output([*this, *options], text=True))
+        used_s = cpu_s(server.pid) - before_s
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+    return Round(
+        kind=kind,
+        calls_per_s=round(answered / seconds, 1),
+        server_cpu_us=round(used_s / answered * 1_000_000, 1),
+    )
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process so far, user and system."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_S
+
+
+def report(rounds: list[Round]) -> dict[str, float]:
+    """Medians of each kind and their ratios to the bare echo."""
+    speed = {k: statistics.median(r.calls_per_s for r in rounds if r.kind == k) for k in KINDS}
+    cpu = {k: statistics.median(r.server_cpu_us for r in rounds if r.kind == k) for k in KINDS}
+    return {
+        **{f"{kind}_calls_per_s": speed[kind] for kind in KINDS},
+        **{f"{kind}_server_cpu_us": cpu[kind] for kind in KINDS},
+        **{f"{k}_ratio": round(speed[k] / speed["bare"], 3) for k in KINDS[1:]},
+        **{f"{k}_cpu_ratio": round(cpu["bare"] / cpu[k], 3) for k in KINDS[1:]},
+    }
+
+
+def main() -> None:
+    """Measures, or is one of the processes that are measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench.runtime_echo")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--in-flight", type=int, default=32)
+    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--drive", metavar="ADDRESS", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve == "bare":
+        asyncio.run(serve_bare())
+    elif given.serve:
+        asyncio.run(serve_full(recording_tracer() if given.serve == "recorded" else None))
+    elif given.drive:
+        answered = drive(given.drive, seconds=given.seconds, in_flight=given.in_flight)
+        sys.stdout.write(f"{asyncio.run(answered)}\n")
+    else:
+        rounds = []
+        for _ in range(given.rounds):
+            for kind in KINDS:
+                rounds.append(measure(kind, seconds=given.seconds, in_flight=given.in_flight))
+                sys.stdout.write(f"{rounds[-1]}\n")
+                sys.stdout.flush()
+        sys.stdout.write(json.dumps(report(rounds), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
