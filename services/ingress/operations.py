@@ -13,6 +13,7 @@ from fencepost.errors import (
     Refusal,
     ResourceNotFound,
 )
+from opentelemetry import trace
 
 from services.ingress import deliveries_store, github_rules, take_operations
 from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
@@ -22,6 +23,7 @@ from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
 from services.ingress.take_operations import Item
+from shared import semantic
 from shared.database import Database, Transaction
 from shared.schema.states import DeliveryOutcome
 
@@ -96,12 +98,21 @@ class Intake:
 
     def _tell(self, submission: Submission, outcome: SubmissionOutcome) -> None:
         endpoint = submission.endpoint
+        said = outcome.outcome.value if isinstance(outcome, Taken) else outcome.reason
+        trace.get_current_span().set_attributes(
+            {
+                semantic.TENANT: endpoint.tenant,
+                semantic.ENDPOINT: endpoint.name,
+                semantic.DELIVERY_ID: submission.delivery_id,
+                semantic.OUTCOME: said,
+            }
+        )
         if isinstance(outcome, Taken):
-            DELIVERIES.labels(endpoint.name, outcome.outcome.value).inc()
+            DELIVERIES.labels(endpoint.name, said).inc()
             if outcome.outcome is DeliveryOutcome.ACCEPTED:
                 self.wake(endpoint.queue)
             return
-        DELIVERY_REFUSALS.labels(endpoint.name, outcome.reason).inc()
+        DELIVERY_REFUSALS.labels(endpoint.name, said).inc()
         if isinstance(outcome, DeliveryConflict):
             log.warning("a delivery id came again with another body", why=str(outcome))
 
