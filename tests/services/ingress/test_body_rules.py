@@ -4,7 +4,7 @@ import json
 from urllib.parse import quote_plus, urlencode
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.ingress.body_rules import (
@@ -17,6 +17,8 @@ from services.ingress.body_rules import (
     read_document,
     storable,
 )
+
+PATIENT = settings(deadline=None, max_examples=60)
 
 
 def refused(body: bytes, content_type: str = JSON) -> MalformedError:
@@ -96,10 +98,12 @@ def test_json_that_surprises_is_read() -> None:
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
 )
 
 
-@given(st.dictionaries(st.text(), json_values), st.booleans())
+@PATIENT
+@given(st.dictionaries(st.text(), json_values, max_size=3), st.booleans())
 def test_every_json_object_is_read_as_it_was_written(
     document: dict[str, object], as_form: bool
 ) -> None:
@@ -118,6 +122,7 @@ def _numbers(value: object) -> set[float]:
     return {abs(value)} if isinstance(value, float) else set()
 
 
+@PATIENT
 @given(st.binary(max_size=200), st.sampled_from([JSON, FORM]))
 def test_any_bytes_are_read_or_refused(body: bytes, content_type: str) -> None:
     try:
@@ -127,6 +132,7 @@ def test_any_bytes_are_read_or_refused(body: bytes, content_type: str) -> None:
     assert isinstance(read, dict) or read in {"body", "payload"}
 
 
+@PATIENT
 @given(st.text(alphabet=st.characters(codec=None)))
 def test_storable_text_keeps_what_can_be_kept(text: str) -> None:
     kept = storable(text, 10_000)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.ingress.rules import (
@@ -20,6 +20,8 @@ from services.ingress.rules import (
     standing,
 )
 from shared.schema.states import ChangeRequestState
+
+PATIENT = settings(deadline=None, max_examples=60)
 
 OPEN, CLOSED = ChangeRequestState.OPEN, ChangeRequestState.CLOSED
 A, B, C = "a" * 40, "b" * 40, "c" * 40
@@ -191,6 +193,7 @@ events = st.builds(
 records = st.builds(known, heads, generation=st.integers(1, 9), state=states, updated_at=instants)
 
 
+@PATIENT
 @given(st.none() | records, events)
 def test_the_generation_rises_by_one_exactly_when_a_head_becomes_current(
     recorded: Known | None, said: ChangeRequestEvent
@@ -223,6 +226,7 @@ def histories(draw: st.DrawFn) -> list[ChangeRequestEvent]:
     return said
 
 
+@PATIENT
 @given(st.data(), histories())
 def test_in_whatever_order_a_history_arrives_its_end_is_what_is_recorded(
     data: st.DataObject, history: list[ChangeRequestEvent]
@@ -237,6 +241,7 @@ def test_in_whatever_order_a_history_arrives_its_end_is_what_is_recorded(
     assert replace(recorded, generation=1) == replace(first_record(history[-1]), generation=1)
 
 
+@PATIENT
 @given(histories())
 def test_in_order_every_head_that_becomes_current_is_worked_on_once(
     history: list[ChangeRequestEvent],

@@ -4,12 +4,14 @@ import hashlib
 import hmac
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.ingress.webhooks.forge import Answer
 from services.ingress.webhooks.github import FORGE, is_authentic
 from tests.signing import github_signature
+
+PATIENT = settings(deadline=None, max_examples=60)
 
 SECRET, OLD_SECRET = b"It's a Secret to Everybody", b"yesterday's"
 BODY = b'{"action":"opened"}'
@@ -61,6 +63,7 @@ def test_without_a_secret_nothing_is_authentic() -> None:
     assert not is_authentic([github_signature(b"", BODY)], BODY, [])
 
 
+@PATIENT
 @given(st.lists(st.text(), max_size=3), st.binary(max_size=50))
 def test_no_header_raises(values: list[str], body: bytes) -> None:
     assert not is_authentic(values, body, [SECRET])
