@@ -21,7 +21,7 @@ from services.ingress.rules import (
 )
 from shared.schema.states import ChangeRequestState
 
-PATIENT = settings(deadline=None, max_examples=60)
+PATIENT = settings(deadline=None, max_examples=300)
 
 OPEN, CLOSED = ChangeRequestState.OPEN, ChangeRequestState.CLOSED
 A, B, C = "a" * 40, "b" * 40, "c" * 40

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import quote_plus
 
 import pytest
 
@@ -252,6 +253,24 @@ def test_each_outcome_has_its_answer(door: Door) -> None:
         "SELECT head_sha FROM fencepost.intents WHERE intent_id = %s", accepted["intents"]
     ).fetchall()
     assert head_sha == HEAD
+
+
+@pytest.mark.guarantee("I10")
+def test_a_form_is_taken_like_its_json_twin(door: Door) -> None:
+    twin = pull(number=500, title="1 + 1 & 100% café")
+    form = b"payload=" + quote_plus(twin).encode()
+    content_type = FORM + "; charset=utf-8"
+    headers = signed(form, x_github_delivery="form", content_type=content_type)
+    assert door.post(form, headers).status_code == 202
+    assert door.post(twin, signed(twin, x_github_delivery="twin")).json()["matched"] == "key"
+    stored = door.owner.execute(
+        "SELECT d.projection, d.body, d.content_type, i.content_type FROM fencepost.deliveries d"
+        " LEFT JOIN fencepost.intents i USING (delivery_seq)"
+        " WHERE d.delivery_id IN ('form', 'twin') ORDER BY d.delivery_id"
+    ).fetchall()
+    (form_projection, body, *content_types), (twin_projection, *_) = stored
+    assert form_projection == twin_projection
+    assert (body, content_types) == (form, [content_type, content_type])
 
 
 @pytest.mark.guarantee("I5")
