@@ -64,9 +64,9 @@ class SampleProcess:
         return channel
 
     async def get(self, path: str) -> httpx.Response:
-        """From the admin port, or where `path` is no admin page from the service's own."""
+        """From the admin port, or the service's own page."""
         serving = await self.logged("serving")
-        address = serving["http"][0] if path == "/slow" else serving["admin"]
+        address = serving["http"][0] if path == "/page" else serving["admin"]
         async with httpx.AsyncClient() as client:
             return await client.get(f"http://{address}{path}")
 
@@ -82,7 +82,7 @@ async def sample(
         "-m",
         "tests.shared.sample_service",
         env={
-            **os.environ,  # noqa: TID251  (a process needs its surroundings)
+            **os.environ,  # noqa: TID251 - a process needs its surroundings
             "SAMPLE_DATABASE_URL": database_url,
             "SAMPLE_LOG_FORMAT": "json",
             **variables,

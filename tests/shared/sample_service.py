@@ -1,7 +1,7 @@
-"""A service for tests of the runtime: one RPC, one web page, one background duty, all of them slow.
+"""A service for tests of the runtime: one RPC, one web page, one background duty.
 
-GetIntent answers after as many milliseconds as the intent's id says; /slow after 300 ms. What the
-process does in which order is in its log.
+GetIntent answers at once, or for intent WAITS_FOR_DRAIN when the service winds down, or for intent
+NEVER_ENDS not at all; the page answers when the service winds down. The log has the order.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ from shared.http_server import HttpServer
 from shared.settings import Address, RuntimeSettings, load
 from shared.ticking import Ticker
 
-PAGE_MS = 300
+WAITS_FOR_DRAIN = 2
+NEVER_ENDS = 3
 
 log = structlog.get_logger(__name__)
 
@@ -36,20 +37,31 @@ class SampleSettings(RuntimeSettings):
     drain_grace_ms: int = Field(default=2000, ge=0, le=600_000, description="Grace.")
 
 
-class SlowIntents(intents_pb2_grpc.IntentServiceServicer):
-    """Takes its time."""
+class SampleIntents(intents_pb2_grpc.IntentServiceServicer):
+    """Answers when it is time."""
+
+    def __init__(self, draining: asyncio.Event) -> None:
+        self._draining = draining
 
     async def GetIntent(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
         log.info("call begun")
-        await asyncio.sleep(request.intent_id / 1000)
+        if request.intent_id == WAITS_FOR_DRAIN:
+            await self._draining.wait()
+        if request.intent_id == NEVER_ENDS:
+            await asyncio.Event().wait()
         log.info("call ended")
         return intents_pb2.GetIntentResponse()
 
 
-async def page(_: Request) -> Response:
-    """Answers after a while."""
-    await asyncio.sleep(PAGE_MS / 1000)
-    return PlainTextResponse("slow")
+def page(draining: asyncio.Event) -> Starlette:
+    """A web application of one page."""
+
+    async def answer(_: Request) -> Response:
+        log.info("page begun")
+        await draining.wait()
+        return PlainTextResponse("at last")
+
+    return Starlette(routes=[Route("/page", answer)])
 
 
 async def tick() -> None:
@@ -67,9 +79,9 @@ async def main() -> None:
     settings = load(SampleSettings)
     async with runtime.started("sample", settings) as rt:
         await rt.serve(
-            [SlowIntents()],  # type: ignore[abstract]  # its other method is left as generated
+            [SampleIntents(rt.draining)],  # type: ignore[abstract]  # one RPC is enough
             background=[Ticker("sample", period_ms=100, tick=tick)],
-            http=[HttpServer(Starlette(routes=[Route("/slow", page)]), "127.0.0.1:0")],
+            http=[HttpServer(page(rt.draining), "127.0.0.1:0")],
             closing=[close],
         )
 

@@ -24,6 +24,7 @@ from shared.schema.revision import SCHEMA_REVISION
 from tests.database_proxy import DatabaseProxy
 from tests.rows import Rows
 from tests.shared.sample_process import SampleProcess, sample
+from tests.shared.sample_service import NEVER_ENDS, WAITS_FOR_DRAIN
 from tests.waiting import until
 
 GRACE_S = 2.0
@@ -56,9 +57,9 @@ def url(service_url: Callable[[Service], str]) -> str:
     return service_url("dispatcher")
 
 
-async def call_taking(process: SampleProcess, took_ms: int) -> None:
+async def call(process: SampleProcess, intent_id: int = 1) -> None:
     channel = await process.channel()
-    await IntentServiceStub(channel).GetIntent(GetIntentRequest(intent_id=took_ms))
+    await IntentServiceStub(channel).GetIntent(GetIntentRequest(intent_id=intent_id))
 
 
 async def ready(process: SampleProcess) -> bool:
@@ -83,13 +84,14 @@ async def test_it_serves_and_stops_in_order(url: str, api_key: str) -> None:
         )
         assert (info.service, info.schema_revision_found) == ("sample", SCHEMA_REVISION)
         await process.logged("tick")
-        under_way = asyncio.gather(call_taking(process, 500), process.get("/slow"))
+        under_way = asyncio.gather(call(process, WAITS_FOR_DRAIN), process.get("/page"))
         await process.logged("call begun")
+        await process.logged("page begun")
         process.send(signal.SIGTERM)
         await process.logged("stopping")
         assert await process.exited(within_s=GRACE_S + 3) == 0
         _, page = await under_way
-        assert page.text == "slow"
+        assert page.text == "at last"
     events = process.events
     order = [events.index(each) for each in ("stopping", "call ended", "closed", "stopped")]
     assert order == sorted(order)
@@ -108,18 +110,18 @@ async def test_a_call_that_does_not_end_is_told_and_the_process_goes_within_the_
                 GetIntentRequest.SerializeToString,
             )
             metadata = (("authorization", f"Bearer {api_key}"),)
-            call = send(GetIntentRequest(intent_id=60_000), metadata=metadata)
+            hanging = send(GetIntentRequest(intent_id=NEVER_ENDS), metadata=metadata)
             await process.logged("call begun")
             began = time.monotonic()
             process.send(signal.SIGINT)
-            assert await call.details() == str(Draining())
+            assert await hanging.details() == str(Draining())
         assert await process.exited() == 0
         assert time.monotonic() - began < GRACE_S + 2
 
 
 async def test_the_same_signal_again_ends_it_at_once(url: str, api_key: str) -> None:
     async with sample(url, api_key=api_key, drain_grace_ms="60000") as process:
-        hanging = asyncio.ensure_future(call_taking(process, 60_000))
+        hanging = asyncio.ensure_future(call(process, NEVER_ENDS))
         await process.logged("call begun")
         for each in (signal.SIGINT, signal.SIGTERM):
             process.send(each)
@@ -148,7 +150,7 @@ async def test_without_a_database_it_lives_is_not_ready_and_becomes_so_by_itself
             await proxy.restore()
             await until(lambda: healthy(process), deadline_s=20, what="health SERVING")
             await until(lambda: ready(process), what="readiness")
-            await call_taking(process, 1)
+            await call(process)
             await process.logged("tick")
             await proxy.cut()
             await until(lambda: not_healthy(process), deadline_s=20, what="health NOT_SERVING")
@@ -198,7 +200,7 @@ async def test_older_code_runs_on_a_newer_schema_that_admits_it(
     await rows.change("schema_revision", ONLY, revision=SCHEMA_REVISION + 1)
     async with sample(url, api_key=api_key) as process:
         await until(lambda: healthy(process), what="health SERVING")
-        await call_taking(process, 1)
+        await call(process)
 
 
 @pytest.mark.guarantee("X3")
@@ -210,7 +212,7 @@ async def test_a_schema_that_stops_to_fit_stops_the_service_until_it_fits_again(
         await rows.change("schema_revision", ONLY, oldest_code=SCHEMA_REVISION + 1)
         await until(lambda: not_healthy(process), what="health NOT_SERVING")
         with pytest.raises(SchemaMismatch):
-            await call_taking(process, 1)
+            await call(process)
         problems = (await process.get("/readyz")).json()["problems"]
         assert "python -m services migrate" in problems["schema"]
         ticks = process.events.count("tick")

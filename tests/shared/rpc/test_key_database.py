@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from fencepost.common.v1.access_pb2 import SCOPE_INTENTS_READ, SCOPE_WORK
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest
-from fencepost.dispatcher.v1.work_pb2 import Heartbeat, Hello, WorkRequest
+from fencepost.dispatcher.v1.work_pb2 import Heartbeat, Hello, WorkRequest, WorkResponse
 from fencepost.errors import DatabaseUnavailable, KeyRevoked, KeyUnknown
 from psycopg import sql
 
@@ -170,7 +170,9 @@ async def test_without_the_database_a_checked_key_serves_its_time_and_is_never_u
     await until(lambda: refused_with(stub, DatabaseUnavailable), what="the cache to end")
     await watch.stop()
     await session.write(WorkRequest(heartbeat=Heartbeat()))
-    assert (await session.read()).HasField("heartbeat_ack")  # type: ignore[attr-defined]
+    answer = await session.read()
+    assert isinstance(answer, WorkResponse)
+    assert answer.HasField("heartbeat_ack")
     await proxy.restore()
     await until(lambda: works(stub), what="the key to be good again")
 
