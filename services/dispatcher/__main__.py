@@ -36,11 +36,11 @@ async def main() -> None:
             period_ms = limits.span_export_period_ms
             background.append(Ticker("export_spans", period_ms=period_ms, tick=exporter.tick))
             closing.append(collector.close)
-        dispatching = DispatchOperations(rt.database, limits)
+        dispatching = DispatchOperations(rt.database, wakeups, limits)
         servicers = [
-            DispatchServicer(dispatching, wakeups, limits, rt.draining),
+            DispatchServicer(dispatching, wakeups, limits, rt.draining, rt.tracer),
             IntentServicer(IntentOperations(rt.database), wakeups),
-            CheckpointServicer(CheckpointOperations(rt.database)),
+            CheckpointServicer(CheckpointOperations(rt.database), rt.tracer),
         ]
         await rt.serve(servicers, background=background, closing=closing)
 

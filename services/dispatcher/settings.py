@@ -73,15 +73,15 @@ class DispatcherSettings(RuntimeSettings):
         default=10_000, ge=1, le=100_000, description="Credit that one session may pile up."
     )
     frame_items_max: int = Field(
-        default=1000, ge=1, le=10_000, description="Items in one frame of a session."
+        default=1000, ge=1, le=1000, description="Items in one frame of a session."
     )
     frame_bytes_max: int = Field(
-        default=4 * MIB, ge=MIB, le=64 * MIB, description="Size of one frame of a session."
+        default=4 * MIB, ge=2 * MIB, le=4 * MIB, description="Size of one frame of a session."
     )
     payload_inline_limit_bytes: int = Field(
         default=MIB,
         ge=1024,
-        le=4 * MIB,
+        le=MIB,
         description="Larger payloads are fetched by the worker instead of sent with the dispatch.",
     )
     mover_period_ms: int = Field(

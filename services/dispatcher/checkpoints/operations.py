@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fencepost.errors import CheckpointStale, LeaseLost, RequestIdReused
+from fencepost.errors import CheckpointStale, RequestIdReused
 
 from services.dispatcher.checkpoints import spans_store, store
 from services.dispatcher.checkpoints.spans_store import WorkerSpan
@@ -56,7 +56,7 @@ class CheckpointOperations:
         async def loaded(tx: Transaction) -> RunRow | None:
             held = await _held(tx, tenant, fence)
             if held is None:
-                raise _lease_lost(fence)
+                raise fence.lost()
             return await store.run(
                 tx,
                 tenant=tenant,
@@ -83,7 +83,7 @@ async def _flush(tx: Transaction, command: Flush) -> FlushAnswer:
             raise RequestIdReused(request_id=checkpoint.flush_id)
         return FlushAnswer(stored.run_id, stored.version, repeated=True)
     if held is None:
-        raise _lease_lost(fence)
+        raise fence.lost()
     written = await store.write_run(
         tx,
         checkpoint,
@@ -114,7 +114,3 @@ async def _stale(tx: Transaction, tenant: str, held: Held, base_version: int) ->
     return CheckpointStale(
         base_version=base_version, latest_version=latest.version if latest else 0
     )
-
-
-def _lease_lost(fence: Fence) -> LeaseLost:
-    return LeaseLost(key=fence.key, action=fence.action, epoch=fence.epoch)

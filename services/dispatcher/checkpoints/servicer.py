@@ -1,13 +1,16 @@
 """CheckpointService: protobuf in, protobuf out, each flush a span of its own (C7)."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fencepost.dispatcher.v1 import checkpoints_pb2, checkpoints_pb2_grpc
+from fencepost.errors import FencepostError
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
-from opentelemetry import trace
+from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
-from services.dispatcher.checkpoints.operations import CheckpointOperations, Flush
+from services.dispatcher.checkpoints.operations import CheckpointOperations, Flush, FlushAnswer
 from services.dispatcher.checkpoints.store import Checkpoint, RunRow
 from services.dispatcher.dispatch import wire_servicer as wire
 from shared import semantic
@@ -26,9 +29,9 @@ _ANALYSIS_ON_THE_WIRE = {status: number for number, status in _ANALYSIS.items()}
 class CheckpointServicer(checkpoints_pb2_grpc.CheckpointServiceServicer):
     """Translates between the wire and the operations."""
 
-    def __init__(self, operations: CheckpointOperations) -> None:
+    def __init__(self, operations: CheckpointOperations, tracer: Tracer) -> None:
         self._operations = operations
-        self._tracer = trace.get_tracer(__name__)
+        self._tracer = tracer
 
     async def Flush(  # noqa: N802 - named by the contract
         self,
@@ -39,12 +42,9 @@ class CheckpointServicer(checkpoints_pb2_grpc.CheckpointServiceServicer):
     ) -> checkpoints_pb2.FlushResponse:
         """Stores state, spans and cursor."""
         command = _flush(request, tenant=current_caller().require_tenant())
-        with self._tracer.start_as_current_span(semantic.CHECKPOINT_FLUSH) as span:
-            span.set_attributes(_described(command))
+        with _flush_span(self._tracer, command) as span:
             answer = await self._operations.flush(command)
-            span.set_attribute(semantic.RUN_ID, answer.run_id)
-            span.set_attribute(semantic.CHECKPOINT_VERSION, answer.version)
-            span.set_attribute(semantic.OUTCOME, "repeated" if answer.repeated else "stored")
+            span.set_attributes(_stored(answer))
         return checkpoints_pb2.FlushResponse(
             run_id=answer.run_id, version=answer.version, repeated_flush=answer.repeated
         )
@@ -82,6 +82,31 @@ def _flush(request: checkpoints_pb2.FlushRequest, *, tenant: str) -> Flush:
         ),
         spans=wire.worker_spans(request.intent_id, request.spans),
     )
+
+
+@contextmanager
+def _flush_span(tracer: Tracer, command: Flush) -> Iterator[Span]:
+    """Of one flush; unless it is told what was stored, it was refused, with the reason (C7)."""
+    with tracer.start_as_current_span(
+        semantic.CHECKPOINT_FLUSH,
+        attributes=_described(command),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield span
+        except FencepostError as refusal:
+            span.set_attribute(semantic.ERROR_TYPE, refusal.reason)
+            span.set_status(Status(StatusCode.ERROR, refusal.reason))
+            raise
+
+
+def _stored(answer: FlushAnswer) -> dict[str, str | int]:
+    return {
+        semantic.RUN_ID: answer.run_id,
+        semantic.CHECKPOINT_VERSION: answer.version,
+        semantic.OUTCOME: "repeated" if answer.repeated else "stored",
+    }
 
 
 def _described(command: Flush) -> dict[str, str | int | bool]:

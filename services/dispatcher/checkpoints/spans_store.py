@@ -64,16 +64,27 @@ class PendingSpan:
 
 
 _PENDING = statement("""
-    SELECT span_seq, service_name, otlp_span FROM run_spans
-    WHERE exported_at IS NULL
-    ORDER BY span_seq LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
+    WITH page AS (
+        SELECT span_seq, octet_length(otlp_span) AS size FROM run_spans
+        WHERE exported_at IS NULL
+        ORDER BY span_seq LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ), counted AS (
+        SELECT span_seq, sum(size) OVER (ORDER BY span_seq) - size AS bytes_before FROM page
+    )
+    SELECT s.span_seq, s.service_name, s.otlp_span
+    FROM counted AS c JOIN run_spans AS s ON s.span_seq = c.span_seq
+    WHERE c.bytes_before < %(bytes_max)s
+    ORDER BY s.span_seq
 """)
 
 
-async def lock_pending_spans(tx: Transaction, *, limit: int) -> list[PendingSpan]:
-    """Oldest spans that were not exported yet, locked against other replicas."""
-    return await tx.all(_PENDING, PendingSpan, limit=limit)
+async def lock_pending_spans(tx: Transaction, *, limit: int, bytes_max: int) -> list[PendingSpan]:
+    """Oldest spans that were not exported yet, locked against other replicas.
+
+    Those that together pass `bytes_max` are left for the next time, but for the first.
+    """
+    return await tx.all(_PENDING, PendingSpan, limit=limit, bytes_max=bytes_max)
 
 
 _EXPORTED = statement("""

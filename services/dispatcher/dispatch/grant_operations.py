@@ -1,24 +1,25 @@
 """The grant, step by step, inside one transaction.
 
-Ready rows are picked and deleted; change requests are locked and compared; the leases that exist
-are locked; one guarded statement takes them; why a picked row got none is read in a later
-statement; what will not run is settled last. Keeps L1, L2, L5, X7.
+Ready rows are picked and deleted; the session is locked, so that whoever takes it up waits for
+what is granted here; change requests are locked and compared; the leases that exist are locked;
+one guarded statement takes them; why a picked row got none, and what a granted one carries, are
+read in later statements; what will not run is settled last. Keeps L1, L2, L5, X7.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.dispatcher.dispatch import claims_store, outcomes_store
-from services.dispatcher.dispatch.claims_store import (
-    Granted,
-    Holder,
-    IntentRow,
-    LeaseRow,
-    Picked,
-    Waiter,
-    Wanted,
+from fencepost.errors import ResourceNotFound
+
+from services.dispatcher.dispatch import (
+    leases_store,
+    outcomes_store,
+    ready_store,
+    sessions_store,
 )
+from services.dispatcher.dispatch.leases_store import Holder, LeaseRow, Wanted
 from services.dispatcher.dispatch.outcomes_store import IntentEnd
+from services.dispatcher.dispatch.ready_store import IntentRow, Load, Picked, Waiter
 from services.dispatcher.dispatch.rules import (
     ChangeRequestMarks,
     PutBack,
@@ -26,6 +27,7 @@ from services.dispatcher.dispatch.rules import (
     refusal,
     unwanted,
 )
+from services.dispatcher.dispatch.sessions_store import Granted, Stream
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Transaction
 from shared.schema.states import IntentStatus, LeaseState
@@ -37,106 +39,152 @@ KeyAction = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A holder with room for `limit` dispatches from these queues of its tenant."""
+    """A session's stream with room for `limit` dispatches from these queues of its tenant."""
 
-    tenant: str
-    holder: str
-    session_id: str | None
+    stream: Stream
     queues: Sequence[str]
     limit: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """One intent with its granted lease; `attempt` counts this one."""
+    """One intent with its granted lease; `attempt` counts this one, `lease_ms` is what is left."""
 
     intent: IntentRow
+    load: Load
     queue: str
     key: str
     action: str
     epoch: int
     attempt: int
+    lease_ms: int
 
 
-async def grant(
-    tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSettings
-) -> list[Grant]:
-    """Leases to at most `ask.limit` runnable intents, in order."""
-    picked = await claims_store.pick(tx, tenant=ask.tenant, queues=ask.queues, limit=ask.limit)
+@dataclass(frozen=True)
+class Round:
+    """What one transaction granted, and whether it found anything to grant at all."""
+
+    grants: list[Grant]
+    found_any: bool
+
+
+async def grant(tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSettings) -> Round:
+    """Leases to at most `ask.limit` runnable intents, in order.
+
+    Raises ResourceNotFound when the session ended or went to another stream.
+    """
+    tenant = ask.stream.tenant
+    picked = await ready_store.pick(tx, tenant=tenant, queues=ask.queues, limit=ask.limit)
     if not picked:
-        return []
-    intents = await open_intents(tx, [row.intent_id for row in picked], settings)
-    wanted, ends = await _still_wanted(tx, ask.tenant, picked, intents)
-    before = await _lock_leases(tx, ask.tenant, wanted)
-    granted = await _take(tx, ask, grant_id, wanted, intents, before, settings)
-    waiters, refused = await _judge(tx, ask.tenant, wanted, intents, granted, settings)
-    joined = await _record_takeovers(tx, ask.tenant, wanted, before, granted)
+        return Round([], found_any=False)
+    await must_hold(tx, ask.stream)
+    intents = await _open_intents(tx, tenant, [row.intent_id for row in picked])
+    wanted, ends = await _still_wanted(tx, tenant, picked, intents)
+    before = await _lock_leases(tx, tenant, wanted)
+    granted = await _take(tx, ask.stream, grant_id, wanted, intents, before, settings)
+    waiters, refused = await _judge(tx, tenant, wanted, intents, granted, settings)
+    joined = await _record_takeovers(tx, tenant, wanted, before, granted)
     if waiters:
-        await claims_store.wait(tx, tenant=ask.tenant, waiters=waiters)
+        await ready_store.wait(tx, tenant=tenant, waiters=waiters)
     if settled := [*ends, *refused, *joined]:
-        await outcomes_store.settle_intents(tx, tenant=ask.tenant, ends=settled)
-    return [
-        Grant(
-            intent=intents[row.intent_id],
-            queue=row.queue,
-            key=row.key,
-            action=row.action,
-            epoch=granted[row.key, row.action],
-            attempt=row.attempts + 1,
-        )
-        for row in wanted
-        if (row.key, row.action) in granted
-    ]
+        await outcomes_store.settle_intents(tx, tenant=tenant, ends=settled)
+    leased = [_leased(row, granted, settings) for row in wanted if _key_action(row) in granted]
+    return Round(await _with_loads(tx, tenant, leased, intents, settings), found_any=True)
+
+
+async def must_hold(tx: Transaction, stream: Stream) -> None:
+    """Locks the session; raises ResourceNotFound when it ended or went to another stream."""
+    if not await sessions_store.lock_session(tx, stream):
+        raise ResourceNotFound(kind="session on this stream", name=stream.session_id)
 
 
 async def found_again(
-    tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSettings
+    tx: Transaction, stream: Stream, grant_id: str, settings: DispatcherSettings
 ) -> list[Grant]:
-    """What a grant whose commit answer was lost did: its leases, or nothing (X6)."""
-    leases = await claims_store.by_grant(
-        tx, tenant=ask.tenant, grant_id=grant_id, holder=ask.holder
+    """What a grant whose commit answer was lost did: its leases, or nothing (X6).
+
+    The session's lock waits for the end of that transaction. Raises ResourceNotFound.
+    """
+    await must_hold(tx, stream)
+    leases = await sessions_store.by_grant(
+        tx, tenant=stream.tenant, session_id=stream.session_id, grant_id=grant_id
     )
-    return await _grants(tx, leases, settings)
+    return await _taken_up(tx, stream.tenant, leases, settings)
 
 
 async def held_by_session(
-    tx: Transaction, *, tenant: str, session_id: str, settings: DispatcherSettings
+    tx: Transaction, stream: Stream, settings: DispatcherSettings
 ) -> list[Grant]:
-    """What a session that is taken up again holds still."""
-    leases = await claims_store.by_session(tx, tenant=tenant, session_id=session_id)
-    return await _grants(tx, leases, settings)
+    """What a session that is taken up again holds still; its row is locked by then."""
+    leases = await sessions_store.by_session(tx, tenant=stream.tenant, session_id=stream.session_id)
+    return await _taken_up(tx, stream.tenant, leases, settings)
 
 
-async def _grants(
-    tx: Transaction, leases: Sequence[Granted], settings: DispatcherSettings
+async def _taken_up(
+    tx: Transaction, tenant: str, leases: Sequence[Granted], settings: DispatcherSettings
 ) -> list[Grant]:
-    intents = await open_intents(tx, [lease.intent_id for lease in leases], settings)
+    if not leases:
+        return []
+    intents = await _open_intents(tx, tenant, [lease.intent_id for lease in leases])
+    still_open = [lease for lease in leases if lease.intent_id in intents]
+    return await _with_loads(tx, tenant, still_open, intents, settings)
+
+
+def _leased(row: Picked, granted: Mapping[KeyAction, int], settings: DispatcherSettings) -> Granted:
+    return Granted(
+        intent_id=row.intent_id,
+        queue=row.queue,
+        key=row.key,
+        action=row.action,
+        epoch=granted[_key_action(row)],
+        attempts=row.attempts + 1,
+        lease_ms=settings.lease_ms,
+    )
+
+
+async def _with_loads(
+    tx: Transaction,
+    tenant: str,
+    leases: Sequence[Granted],
+    intents: Mapping[int, IntentRow],
+    settings: DispatcherSettings,
+) -> list[Grant]:
+    if not leases:
+        return []
+    loads = {
+        load.intent_id: load
+        for load in await ready_store.loads(
+            tx,
+            tenant=tenant,
+            intent_ids=[lease.intent_id for lease in leases],
+            payload_limit_bytes=settings.payload_inline_limit_bytes,
+            total_limit_bytes=settings.frame_bytes_max,
+        )
+    }
     return [
         Grant(
             intent=intents[lease.intent_id],
+            load=loads[lease.intent_id],
             queue=lease.queue,
             key=lease.key,
             action=lease.action,
             epoch=lease.epoch,
             attempt=lease.attempts,
+            lease_ms=lease.lease_ms,
         )
         for lease in leases
-        if lease.intent_id in intents
     ]
 
 
-async def open_intents(
-    tx: Transaction, intent_ids: Sequence[int], settings: DispatcherSettings
+async def _open_intents(
+    tx: Transaction, tenant: str, intent_ids: Sequence[int]
 ) -> dict[int, IntentRow]:
-    """The open ones of these intents, by id."""
-    rows = await claims_store.open_intents(
-        tx, intent_ids=intent_ids, inline_limit_bytes=settings.payload_inline_limit_bytes
-    )
+    rows = await ready_store.open_intents(tx, tenant=tenant, intent_ids=intent_ids)
     return {row.intent_id: row for row in rows}
 
 
 async def _still_wanted(
-    tx: Transaction, tenant: str, picked: Sequence[Picked], intents: dict[int, IntentRow]
+    tx: Transaction, tenant: str, picked: Sequence[Picked], intents: Mapping[int, IntentRow]
 ) -> tuple[list[Picked], list[IntentEnd]]:
     """Splits what was picked; an intent that was settled while it waited is in neither part."""
     marks = await _lock_marks(tx, tenant, intents.values())
@@ -160,7 +208,7 @@ async def _lock_marks(
     named = {found for intent in intents if (found := _change_request(intent)) is not None}
     if not named:
         return {}
-    rows = await claims_store.lock_change_requests(tx, tenant=tenant, change_requests=sorted(named))
+    rows = await ready_store.lock_change_requests(tx, tenant=tenant, change_requests=sorted(named))
     return {
         (row.forge_instance, row.repo_id, row.number): ChangeRequestMarks(
             superseded_through=row.superseded_through, abandoned_through=row.abandoned_through
@@ -175,42 +223,46 @@ def _change_request(intent: IntentRow) -> tuple[str, int, int] | None:
     return intent.forge_instance, intent.repo_id, intent.number
 
 
+def _key_action(row: Picked) -> KeyAction:
+    return row.key, row.action
+
+
 async def _lock_leases(
     tx: Transaction, tenant: str, rows: Sequence[Picked]
 ) -> dict[KeyAction, LeaseRow]:
     if not rows:
         return {}
-    return await claims_store.lock_leases(
-        tx, tenant=tenant, keys=[(row.key, row.action) for row in rows]
+    return await leases_store.lock_leases(
+        tx, tenant=tenant, keys=[_key_action(row) for row in rows]
     )
 
 
 async def _take(
     tx: Transaction,
-    ask: Ask,
+    stream: Stream,
     grant_id: str,
     rows: Sequence[Picked],
-    intents: dict[int, IntentRow],
-    before: dict[KeyAction, LeaseRow],
+    intents: Mapping[int, IntentRow],
+    before: Mapping[KeyAction, LeaseRow],
     settings: DispatcherSettings,
 ) -> dict[KeyAction, int]:
     if not rows:
         return {}
     holder = Holder(
-        tenant=ask.tenant,
-        holder=ask.holder,
-        session_id=ask.session_id,
+        tenant=stream.tenant,
+        holder=stream.session_id,
+        session_id=stream.session_id,
         grant_id=grant_id,
         lease_ms=settings.lease_ms,
     )
-    taken = await claims_store.take_leases(
+    taken = await leases_store.take_leases(
         tx, holder, [_wanted(row, intents[row.intent_id], before) for row in rows]
     )
     return {(lease.key, lease.action): lease.epoch for lease in taken}
 
 
-def _wanted(row: Picked, intent: IntentRow, before: dict[KeyAction, LeaseRow]) -> Wanted:
-    seen = before.get((row.key, row.action))
+def _wanted(row: Picked, intent: IntentRow, before: Mapping[KeyAction, LeaseRow]) -> Wanted:
+    seen = before.get(_key_action(row))
     return Wanted(
         key=row.key,
         action=row.action,
@@ -227,17 +279,17 @@ async def _judge(
     tx: Transaction,
     tenant: str,
     rows: Sequence[Picked],
-    intents: dict[int, IntentRow],
-    granted: dict[KeyAction, int],
+    intents: Mapping[int, IntentRow],
+    granted: Mapping[KeyAction, int],
     settings: DispatcherSettings,
 ) -> tuple[list[Waiter], list[IntentEnd]]:
     """Reads why the rest got no lease, in a later statement than the one that refused (L5)."""
-    refused = [row for row in rows if (row.key, row.action) not in granted]
+    refused = [row for row in rows if _key_action(row) not in granted]
     leases = await _lock_leases(tx, tenant, refused)
     waiters: list[Waiter] = []
     ends: list[IntentEnd] = []
     for row in refused:
-        lease = leases.get((row.key, row.action))
+        lease = leases.get(_key_action(row))
         state, generation = (lease.state, lease.generation) if lease else (None, 0)
         match refusal(intents[row.intent_id].generation, state, generation):
             case PutBack() as back:
@@ -276,18 +328,18 @@ async def _record_takeovers(
     tx: Transaction,
     tenant: str,
     rows: Sequence[Picked],
-    before: dict[KeyAction, LeaseRow],
-    granted: dict[KeyAction, int],
+    before: Mapping[KeyAction, LeaseRow],
+    granted: Mapping[KeyAction, int],
 ) -> list[IntentEnd]:
     """History of the displaced holders; their intents are settled as joined (L2)."""
-    takers = {(row.key, row.action): row.intent_id for row in rows}
+    takers = {_key_action(row): row.intent_id for row in rows}
     displaced = [
         lease
         for key, lease in before.items()
         if key in granted and lease.state is LeaseState.RUNNING
     ]
     if displaced:
-        await claims_store.record_displaced(
+        await leases_store.record_displaced(
             tx, tenant=tenant, leases=displaced, reason="taken over by another intent of the key"
         )
     return [

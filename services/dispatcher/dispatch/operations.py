@@ -7,12 +7,7 @@ the two long ones.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fencepost.errors import (
-    FencepostError,
-    LeaseLost,
-    RequestIdReused,
-    ResourceNotFound,
-)
+from fencepost.errors import FencepostError, RequestIdReused, ResourceNotFound
 
 from services.dispatcher.dispatch import (
     grant_operations,
@@ -22,8 +17,9 @@ from services.dispatcher.dispatch import (
 )
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
 from services.dispatcher.dispatch.outcomes_store import Fence, Held
-from services.dispatcher.dispatch.sessions_store import NewSession
+from services.dispatcher.dispatch.sessions_store import NewSession, Stream
 from services.dispatcher.dispatch.settle_operations import SettleAnswer, Settlement
+from services.dispatcher.dispatch.wakeups import Wakeups
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database, Transaction
 
@@ -39,16 +35,18 @@ class RenewAnswer:
 class DispatchOperations:
     """Grants, renewals, outcomes and sessions on one database."""
 
-    def __init__(self, database: Database, settings: DispatcherSettings) -> None:
+    def __init__(self, database: Database, wakeups: Wakeups, settings: DispatcherSettings) -> None:
         self._database = database
+        self._wakeups = wakeups
         self._settings = settings
 
     async def open_session(self, session: NewSession, *, resume: bool) -> list[Grant]:
-        """Opens or takes up a session; returns what it holds still.
+        """Opens or takes up a session; returns what it holds still, grants under way included.
 
         Raises ResourceNotFound when there is nothing to resume, RequestIdReused when a new
         session's id is taken.
         """
+        stream = stream_of(session)
 
         async def opened(tx: Transaction) -> list[Grant]:
             if resume:
@@ -56,53 +54,54 @@ class DispatchOperations:
                     raise ResourceNotFound(kind="session", name=session.session_id)
             elif not await sessions_store.open_session(tx, session):
                 raise RequestIdReused(request_id=session.session_id)
-            return await grant_operations.held_by_session(
-                tx,
-                tenant=session.tenant,
-                session_id=session.session_id,
-                settings=self._settings,
-            )
+            return await grant_operations.held_by_session(tx, stream, self._settings)
 
         return await self._database.run(opened)
 
-    async def heard(self, session: NewSession, *, draining: bool) -> bool:
-        """Records a sign of life; False when the session ended or another replica has it."""
-        return await self._database.run(
-            lambda tx: sessions_store.heard(
-                tx,
-                tenant=session.tenant,
-                session_id=session.session_id,
-                replica=session.replica,
-                draining=draining,
-            )
-        )
+    async def heard(self, stream: Stream, *, draining: bool) -> None:
+        """Records a sign of life; raises ResourceNotFound when the session is no longer here."""
+        if not await self._database.run(
+            lambda tx: sessions_store.heard(tx, stream, draining=draining)
+        ):
+            raise ResourceNotFound(kind="session on this stream", name=stream.session_id)
 
-    async def close_session(self, session: NewSession, *, by_worker: bool) -> None:
-        """Ends a session that its worker closed; detaches one that lost its stream."""
-        close = sessions_store.end if by_worker else sessions_store.detach
-        await self._database.run(
-            lambda tx: close(
-                tx,
-                tenant=session.tenant,
-                session_id=session.session_id,
-                replica=session.replica,
-            )
-        )
+    async def end_session(self, stream: Stream) -> None:
+        """Ends a session that its worker closed; what it holds still keeps a grace alone."""
+
+        async def ended(tx: Transaction) -> None:
+            if await sessions_store.end(tx, stream):
+                await sessions_store.shorten_leases(
+                    tx,
+                    tenant=stream.tenant,
+                    session_id=stream.session_id,
+                    grace_ms=self._settings.session_grace_ms,
+                )
+
+        await self._database.run(ended)
+
+    async def detach_session(self, stream: Stream) -> None:
+        """Notes that the stream was lost; the session may be taken up, its leases stay."""
+        await self._database.run(lambda tx: sessions_store.detach(tx, stream))
 
     async def grant(self, ask: Ask, *, grant_id: str) -> list[Grant]:
-        """Leases to at most `limit` runnable intents, in order; atomic. Keeps L1, L2, L5.
+        """Leases to at most `limit` runnable intents, in order. Keeps L1, L2, L5.
 
-        What may not run is settled as what it is, or put back without an attempt. After
-        DatabaseUnavailable call `granted` with the same id before anything else (X6).
+        What may not run is settled as what it is, or put back without an attempt, and the next is
+        looked at: nothing granted means that nothing is there. Each round is one transaction.
+        Raises ResourceNotFound when the session is no longer on this stream. After
+        DatabaseUnavailable of unknown outcome call `granted` with the same id first (X6).
         """
-        return await self._database.run(
-            lambda tx: grant_operations.grant(tx, ask, grant_id, self._settings)
-        )
+        while True:
+            done = await self._database.run(
+                lambda tx: grant_operations.grant(tx, ask, grant_id, self._settings)
+            )
+            if done.grants or not done.found_any:
+                return done.grants
 
-    async def granted(self, ask: Ask, *, grant_id: str) -> list[Grant]:
-        """What a grant whose answer was lost did: its leases, or nothing."""
-        return await self._database.read(
-            lambda tx: grant_operations.found_again(tx, ask, grant_id, self._settings)
+    async def granted(self, stream: Stream, *, grant_id: str) -> list[Grant]:
+        """What a grant whose answer was lost did: its leases, or nothing (X6)."""
+        return await self._database.run(
+            lambda tx: grant_operations.found_again(tx, stream, grant_id, self._settings)
         )
 
     async def renew(self, tenant: str, fences: Sequence[Fence]) -> list[RenewAnswer]:
@@ -121,18 +120,20 @@ class DispatchOperations:
         """Records outcomes; atomic. A stored one is returned before the fence is looked at (Q8).
 
         A lost lease (L3), a missing final flush (C4) or another stored outcome is that item's
-        refusal and changes nothing of it.
+        refusal and changes nothing of it. Sessions hear of work that had waited for what ended.
         """
-        return await self._database.run(
+        settled = await self._database.run(
             lambda tx: settle_operations.settle(tx, tenant, settlements, self._settings)
         )
+        self._wakeups.wake(settled.filled_queues)
+        return settled.answers
 
     async def fetch_payload(self, tenant: str, fence: Fence) -> bytes:
         """The payload of a held intent; raises LeaseLost when it is not held. Keeps L3."""
 
         async def fetched(tx: Transaction) -> bytes:
             if not await outcomes_store.lock_held(tx, tenant=tenant, fences=[fence]):
-                raise _lease_lost(fence)
+                raise fence.lost()
             found = await outcomes_store.payload(tx, tenant=tenant, intent_id=fence.intent_id)
             if found is None:
                 raise ResourceNotFound(kind="payload of intent", name=str(fence.intent_id))
@@ -141,11 +142,12 @@ class DispatchOperations:
         return await self._database.run(fetched)
 
 
+def stream_of(session: NewSession) -> Stream:
+    """The stream on which this was said."""
+    return Stream(tenant=session.tenant, session_id=session.session_id, place=session.place)
+
+
 def _renew_answer(fence: Fence, held: Held | None) -> RenewAnswer:
-    if held is None or held.epoch != fence.epoch or held.holder != fence.holder:
-        return RenewAnswer(0, _lease_lost(fence))
+    if held is None or not held.admits(fence):
+        return RenewAnswer(0, fence.lost())
     return RenewAnswer(held.lease_ms, None)
-
-
-def _lease_lost(fence: Fence) -> LeaseLost:
-    return LeaseLost(key=fence.key, action=fence.action, epoch=fence.epoch)

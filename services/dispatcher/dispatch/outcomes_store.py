@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fencepost.errors import LeaseLost
+
 from shared.database import Transaction, statement
 from shared.schema.states import DispatchOutcome, Disposition, IntentStatus, LeaseState
 
@@ -16,6 +18,10 @@ class Fence:
     epoch: int
     holder: str
     intent_id: int
+
+    def lost(self) -> LeaseLost:
+        """The refusal of a fence that no longer holds."""
+        return LeaseLost(key=self.key, action=self.action, epoch=self.epoch)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,16 @@ class Held:
     queue: str
     priority: int
     lease_ms: int
+
+    def admits(self, fence: Fence) -> bool:
+        """Whether this very fence holds it; another of the same key may stand in one list."""
+        return (self.key, self.action, self.epoch, self.holder, self.intent_id) == (
+            fence.key,
+            fence.action,
+            fence.epoch,
+            fence.holder,
+            fence.intent_id,
+        )
 
 
 _LOCK_HELD = statement("""
@@ -111,14 +127,17 @@ _STORED = statement("""
         %(intent_ids)s::bigint[]
     ) AS claimed (key, action, epoch, holder, intent_id)
         USING (key, action, epoch, holder, intent_id)
-    WHERE d.tenant = %(tenant)s
+    WHERE d.tenant = %(tenant)s AND d.outcome <> 'displaced'
 """)
 
 
 async def stored_outcomes(
     tx: Transaction, *, tenant: str, fences: Sequence[Fence]
 ) -> dict[tuple[str, str, int], StoredOutcome]:
-    """Outcomes recorded for these very dispatches; one that still runs is missing (Q8)."""
+    """Outcomes that holders gave these very dispatches (Q8).
+
+    One that still runs is missing, and one that was displaced: nobody said how it ended.
+    """
     rows = await tx.all(
         _STORED,
         StoredOutcome,
@@ -168,13 +187,18 @@ async def runs(
 
 _FAILED_DETERMINISTICALLY = statement("""
     SELECT DISTINCT intent_id FROM dispatches
-    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND disposition = 'deterministic'
+    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND tenant = %(tenant)s
+        AND disposition = 'deterministic'
 """)
 
 
-async def failed_deterministically(tx: Transaction, *, intent_ids: Sequence[int]) -> set[int]:
+async def failed_deterministically(
+    tx: Transaction, *, tenant: str, intent_ids: Sequence[int]
+) -> set[int]:
     """Which of these intents have failed deterministically before (Q5)."""
-    return set(await tx.all(_FAILED_DETERMINISTICALLY, int, intent_ids=list(intent_ids)))
+    return set(
+        await tx.all(_FAILED_DETERMINISTICALLY, int, tenant=tenant, intent_ids=list(intent_ids))
+    )
 
 
 @dataclass(frozen=True)
@@ -305,7 +329,8 @@ _SETTLE_INTENTS = statement("""
 """)
 
 _LOCK_INTENTS = statement("""
-    SELECT intent_id FROM intents WHERE intent_id = ANY (%(intent_ids)s::bigint[])
+    SELECT intent_id FROM intents
+    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND tenant = %(tenant)s
     ORDER BY intent_id FOR UPDATE
 """)
 
@@ -313,7 +338,7 @@ _LOCK_INTENTS = statement("""
 async def settle_intents(tx: Transaction, *, tenant: str, ends: Sequence[IntentEnd]) -> int:
     """Settles open intents, locked in order first; one that is settled already stays as it is."""
     intent_ids = [end.intent_id for end in ends]
-    await tx.all(_LOCK_INTENTS, int, intent_ids=intent_ids)
+    await tx.all(_LOCK_INTENTS, int, tenant=tenant, intent_ids=intent_ids)
     return await tx.execute(
         _SETTLE_INTENTS,
         tenant=tenant,
@@ -336,13 +361,18 @@ _RELEASE_WAITERS = statement("""
     )
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
     SELECT queue, priority, tenant, intent_id, key, action, attempts FROM released
+    ORDER BY intent_id
+    RETURNING queue
 """)
 
 
-async def release_waiters(tx: Transaction, *, tenant: str, keys: Sequence[tuple[str, str]]) -> int:
-    """Makes ready, newly numbered, what waited for these leases to end; returns how many."""
-    return await tx.execute(
+async def release_waiters(
+    tx: Transaction, *, tenant: str, keys: Sequence[tuple[str, str]]
+) -> list[str]:
+    """Makes ready, newly numbered, what waited for these leases to end; returns their queues."""
+    return await tx.all(
         _RELEASE_WAITERS,
+        str,
         tenant=tenant,
         keys=[key for key, _ in keys],
         actions=[action for _, action in keys],
@@ -351,7 +381,8 @@ async def release_waiters(tx: Transaction, *, tenant: str, keys: Sequence[tuple[
 
 _PAYLOAD = statement("""
     SELECT coalesce(i.payload, d.body)
-    FROM intents AS i LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq
+    FROM intents AS i
+    LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
     WHERE i.intent_id = %(intent_id)s AND i.tenant = %(tenant)s
 """)
 

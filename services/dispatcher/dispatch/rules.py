@@ -75,8 +75,9 @@ class Retry:
 
 @dataclass(frozen=True)
 class Park:
-    """The intent waits for a publication to be settled, no attempt charged."""
+    """The intent waits for something outside, at most so long; no attempt charged."""
 
+    delay_ms: int
     attempts: int
 
 
@@ -102,11 +103,17 @@ def attempts_allowed(*, retries_max: int, attempts_max: int) -> int:
     return min(1 + retries_max, attempts_max)
 
 
-def after_failure(failure: Failure, *, allowed: int, delay_ms: int) -> Retry | Park | Bury:
-    """What follows from a failure; deterministic ones get at most one more try (Q5)."""
+def after_failure(
+    failure: Failure, *, allowed: int, delay_ms: int, recheck_ms: int
+) -> Retry | Park | Bury:
+    """What follows from a failure; deterministic ones get at most one more try (Q5).
+
+    A failure that names its own delay waits that long, else `delay_ms`, or `recheck_ms` blocked.
+    """
+    named_ms = failure.retry_after_ms
     match failure.disposition:
         case Disposition.BLOCKED:
-            return Park(failure.attempts - 1)
+            return Park(recheck_ms if named_ms is None else named_ms, failure.attempts - 1)
         case Disposition.PERMANENT:
             return Bury("the worker said that it must not be tried again")
         case Disposition.DETERMINISTIC if failure.deterministic_before:
@@ -114,8 +121,7 @@ def after_failure(failure: Failure, *, allowed: int, delay_ms: int) -> Retry | P
         case Disposition.DETERMINISTIC | Disposition.TRANSIENT:
             if failure.attempts >= allowed:
                 return Bury(f"it failed {failure.attempts} times, and {allowed} are allowed")
-            wait_ms = delay_ms if failure.retry_after_ms is None else failure.retry_after_ms
-            return Retry(wait_ms, failure.attempts)
+            return Retry(delay_ms if named_ms is None else named_ms, failure.attempts)
 
 
 def success_is_durable(

@@ -1,12 +1,15 @@
 """DispatchService: work sessions, payloads by reference, wakes."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FieldInvalid
+from fencepost.validation import check
 from grpc.aio import ServicerContext
+from opentelemetry.trace import Tracer
 
 from services.dispatcher.dispatch import wire_servicer as wire
 from services.dispatcher.dispatch.operations import DispatchOperations
@@ -15,6 +18,8 @@ from services.dispatcher.dispatch.sessions_store import NewSession
 from services.dispatcher.dispatch.wakeups import Wakeups
 from services.dispatcher.settings import DispatcherSettings
 from shared.rpc.caller import current_caller
+
+STREAM_MARK_BYTES = 8
 
 
 class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
@@ -26,11 +31,13 @@ class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
         wakeups: Wakeups,
         settings: DispatcherSettings,
         draining: asyncio.Event,
+        tracer: Tracer,
     ) -> None:
         self._operations = operations
         self._wakeups = wakeups
         self._settings = settings
         self._draining = draining
+        self._tracer = tracer
 
     async def Work(  # noqa: N802 - named by the contract
         self,
@@ -38,17 +45,34 @@ class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
         context: ServicerContext[work_pb2.WorkRequest, work_pb2.WorkResponse],  # noqa: ARG002
     ) -> AsyncIterator[work_pb2.WorkResponse]:
         """A worker's session."""
-        first = await anext(request_iterator, None)
-        if first is None or not first.HasField("hello"):
-            raise FieldInvalid(violations=[("hello", "the first frame must be Hello")])
-        session = self._new_session(first.hello)
-        serving = WorkSession(
-            session, self._operations, self._wakeups, self._settings, self._draining
-        )
-        frames = serving.serve(request_iterator, resume=first.hello.resume_session)
-        async with aclosing(frames):
+        hello = await self._hello(request_iterator)
+        serving = self._serving(self._new_session(hello))
+        async with aclosing(serving.serve(request_iterator, resume=hello.resume_session)) as frames:
             async for frame in frames:
                 yield frame
+
+    async def _hello(self, frames: AsyncIterator[work_pb2.WorkRequest]) -> work_pb2.Hello:
+        """What the first frame says; raises FieldInvalid unless it is a good Hello, alone."""
+        try:
+            async with asyncio.timeout(self._settings.session_grace_ms / 1000):
+                first = await anext(frames, None)
+        except TimeoutError:
+            first = None
+        if first is None or first != work_pb2.WorkRequest(hello=first.hello):
+            sentence = "must be the whole first frame, within the grace of a session"
+            raise FieldInvalid(violations=[("hello", sentence)])
+        check(first)
+        return first.hello
+
+    def _serving(self, session: NewSession) -> WorkSession:
+        return WorkSession(
+            session,
+            self._operations,
+            self._wakeups,
+            self._settings,
+            self._draining,
+            self._tracer,
+        )
 
     def _new_session(self, hello: work_pb2.Hello) -> NewSession:
         caller = current_caller()
@@ -59,7 +83,7 @@ class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
             queues=tuple(dict.fromkeys(hello.queues)),
             version=hello.version,
             labels=dict(hello.labels),
-            replica=self._settings.instance,
+            place=f"{self._settings.instance}/{secrets.token_hex(STREAM_MARK_BYTES)}",
         )
 
     async def FetchPayload(  # noqa: N802 - named by the contract

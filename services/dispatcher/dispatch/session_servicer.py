@@ -8,23 +8,20 @@ queue, so a worker that does not read is not sent more.
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import aclosing
+from typing import TypeVar
 
 import structlog
 from fencepost.dispatcher.v1 import work_pb2
-from fencepost.errors import (
-    DatabaseUnavailable,
-    FencepostError,
-    FieldInvalid,
-    Overloaded,
-    ResourceNotFound,
-)
+from fencepost.errors import DatabaseUnavailable, FencepostError, FieldInvalid, Overloaded
 from fencepost.validation import check
-from opentelemetry import trace
+from google.protobuf.message import Message
+from opentelemetry.trace import SpanKind, Tracer
 
 from services.dispatcher.dispatch import wire_servicer as wire
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
-from services.dispatcher.dispatch.operations import DispatchOperations
+from services.dispatcher.dispatch.operations import DispatchOperations, stream_of
 from services.dispatcher.dispatch.rules import in_frames
 from services.dispatcher.dispatch.sessions_store import NewSession
 from services.dispatcher.dispatch.settle_operations import Settlement
@@ -34,9 +31,11 @@ from shared import semantic
 from shared.telemetry import context_from, traceparent_of
 
 FRAMES_WAITING_MAX = 16
+ITEM_OVERHEAD_BYTES = 6
 
 log = structlog.get_logger(__name__)
 
+Item = TypeVar("Item", bound=Message)
 Outgoing = work_pb2.WorkResponse | BaseException | None
 
 
@@ -50,15 +49,20 @@ class WorkSession:
         wakeups: Wakeups,
         settings: DispatcherSettings,
         draining: asyncio.Event,
+        tracer: Tracer,
     ) -> None:
         self._session = session
+        self._stream = stream_of(session)
         self._operations = operations
         self._wakeups = wakeups
         self._settings = settings
         self._draining = draining
-        self._tracer = trace.get_tracer(__name__)
+        self._tracer = tracer
         self._credit = 0
         self._ending = False
+        self._lost_grant_id = ""
+        self._grants_wait = False
+        self._heard = asyncio.Event()
         self._out: asyncio.Queue[Outgoing] = asyncio.Queue(FRAMES_WAITING_MAX)
 
     async def serve(
@@ -71,23 +75,43 @@ class WorkSession:
             yield self._welcome(resumed=resume)
             for frame in self._dispatch_frames(held):
                 yield frame
-            with self._wakeups.listening(self._session.queues) as heard:
-                tasks = [
-                    asyncio.create_task(self._watched(work))
-                    for work in (self._read(frames), self._grant_on(heard), self._say_drain())
-                ]
-                try:
-                    while (outgoing := await self._out.get()) is not None:
-                        if isinstance(outgoing, BaseException):
-                            raise outgoing
-                        yield outgoing
-                    closed_by_worker = True
-                finally:
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
+            async with aclosing(self._exchange(frames)) as outgoing:
+                async for frame in outgoing:
+                    yield frame
+            closed_by_worker = True
         finally:
-            await self._operations.close_session(self._session, by_worker=closed_by_worker)
+            await self._close(by_worker=closed_by_worker)
+
+    async def _exchange(
+        self, frames: AsyncIterator[work_pb2.WorkRequest]
+    ) -> AsyncGenerator[work_pb2.WorkResponse, None]:
+        """What the three tasks produce, until the worker closes or one of them fails."""
+        with self._wakeups.listening(self._session.queues, self._heard):
+            tasks = [
+                asyncio.create_task(self._watched(work))
+                for work in (self._read(frames), self._grant_on(), self._say_drain())
+            ]
+            try:
+                while (outgoing := await self._out.get()) is not None:
+                    if isinstance(outgoing, BaseException):
+                        raise outgoing
+                    yield outgoing
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _close(self, *, by_worker: bool) -> None:
+        close = self._operations.end_session if by_worker else self._operations.detach_session
+        try:
+            await close(self._stream)
+        except FencepostError as refused:
+            # What ended the stream is what the worker is told; the session's leases run out.
+            log.warning(
+                "session_close_not_recorded",
+                session_id=self._session.session_id,
+                why=str(refused),
+            )
 
     def _welcome(self, *, resumed: bool) -> work_pb2.WorkResponse:
         return work_pb2.WorkResponse(
@@ -112,6 +136,7 @@ class WorkSession:
         await self._out.put(None)
 
     async def _take(self, frame: work_pb2.WorkRequest) -> None:
+        check(frame)
         if frame.HasField("hello"):
             raise FieldInvalid(violations=[("hello", "may stand only in the first frame")])
         if frame.HasField("end_drain"):
@@ -123,25 +148,18 @@ class WorkSession:
         if frame.renewals:
             await self._renew(frame.renewals)
         if frame.HasField("credit"):
-            self._add_credit(frame.credit)
+            self._credit = min(self._credit + frame.credit.dispatches, self._settings.credit_max)
+            self._heard.set()
 
     async def _heartbeat(self) -> None:
         try:
-            known = await self._operations.heard(self._session, draining=self._ending)
-        except DatabaseUnavailable as away:
+            await self._operations.heard(self._stream, draining=self._ending)
+        except (DatabaseUnavailable, Overloaded) as away:
             log.warning(
                 "heartbeat_not_recorded", session_id=self._session.session_id, why=str(away)
             )
             return
-        if known:
-            await self._out.put(work_pb2.WorkResponse(heartbeat_ack=work_pb2.HeartbeatAck()))
-        else:
-            raise ResourceNotFound(kind="session of this replica", name=self._session.session_id)
-
-    def _add_credit(self, credit: work_pb2.Credit) -> None:
-        check(credit)
-        self._credit = min(self._credit + credit.dispatches, self._settings.credit_max)
-        self._wakeups.wake(self._session.queues)
+        await self._out.put(work_pb2.WorkResponse(heartbeat_ack=work_pb2.HeartbeatAck()))
 
     async def _settle(self, settles: Sequence[work_pb2.Settle]) -> None:
         """Answers each; one that is malformed is refused alone and touches nothing."""
@@ -161,8 +179,8 @@ class WorkSession:
                 wire.settle_result(item_id, answer)
                 for (item_id, _), answer in zip(settlements, answers, strict=True)
             ]
-            self._wakeups.wake_all()
-        await self._out.put(work_pb2.WorkResponse(settle_results=results))
+        for frame in self._frames(results):
+            await self._out.put(work_pb2.WorkResponse(settle_results=frame))
 
     async def _renew(self, renewals: Sequence[work_pb2.Renew]) -> None:
         """Answers each renewal, judged anew (L4)."""
@@ -183,70 +201,75 @@ class WorkSession:
                 wire.renew_result(renewal.item_id, answer)
                 for renewal, answer in zip(valid, answers, strict=True)
             ]
-        await self._out.put(work_pb2.WorkResponse(renew_results=results))
+        for frame in self._frames(results):
+            await self._out.put(work_pb2.WorkResponse(renew_results=frame))
 
-    async def _grant_on(self, heard: asyncio.Event) -> None:
+    async def _grant_on(self) -> None:
         """Grants while there is credit; waits for a wake, at most one jittered poll."""
-        lost_grant_id: str | None = None
         while True:
-            granted = 0
-            if self._may_grant():
-                grant_id = lost_grant_id or str(uuid.uuid4())
-                try:
-                    grants = await self._grant(grant_id, again=lost_grant_id is not None)
-                    lost_grant_id = None
-                    granted = len(grants)
-                    await self._send(grants)
-                except (DatabaseUnavailable, Overloaded) as away:
-                    lost_grant_id = grant_id
-                    log.warning("grant_waits", session_id=self._session.session_id, why=str(away))
-            if not granted:
-                await self._wait(heard)
+            grants = await self._grant_if_possible() if self._may_grant() else []
+            self._credit -= len(grants)
+            for frame in self._dispatch_frames(grants):
+                await self._out.put(frame)
+            if not grants:
+                await self._wait()
 
     def _may_grant(self) -> bool:
         return self._credit > 0 and not self._ending and not self._draining.is_set()
 
-    async def _grant(self, grant_id: str, *, again: bool) -> list[Grant]:
+    async def _grant_if_possible(self) -> list[Grant]:
+        """Nothing while the database is away, which is told once; the next poll tries again."""
+        try:
+            grants = await self._grant()
+        except (DatabaseUnavailable, Overloaded) as away:
+            if not self._grants_wait:
+                log.warning("grants_wait", session_id=self._session.session_id, why=str(away))
+            self._grants_wait = True
+            return []
+        self._grants_wait = False
+        return grants
+
+    async def _grant(self) -> list[Grant]:
+        """What the last grant did, if nobody knows yet (X6); else what is there to grant."""
+        if self._lost_grant_id:
+            found = await self._operations.granted(self._stream, grant_id=self._lost_grant_id)
+            self._lost_grant_id = ""
+            if found:
+                return found
+        grant_id = str(uuid.uuid4())
         ask = Ask(
-            tenant=self._session.tenant,
-            holder=self._session.session_id,
-            session_id=self._session.session_id,
+            stream=self._stream,
             queues=self._session.queues,
             limit=min(self._credit, self._settings.grant_batch_max),
         )
-        if again:
-            return await self._operations.granted(ask, grant_id=grant_id)
-        return await self._operations.grant(ask, grant_id=grant_id)
-
-    async def _send(self, grants: Sequence[Grant]) -> None:
-        self._credit -= len(grants)
-        for frame in self._dispatch_frames(grants):
-            await self._out.put(frame)
+        try:
+            return await self._operations.grant(ask, grant_id=grant_id)
+        except DatabaseUnavailable as away:
+            if away.outcome_unknown:
+                self._lost_grant_id = grant_id
+            raise
 
     def _dispatch_frames(self, grants: Sequence[Grant]) -> list[work_pb2.WorkResponse]:
         dispatches = [
-            wire.dispatch(
-                grant,
-                holder=self._session.session_id,
-                traceparent=self._traced(grant),
-                lease_ms=self._settings.lease_ms,
-            )
+            wire.dispatch(grant, holder=self._session.session_id, traceparent=self._traced(grant))
             for grant in grants
         ]
-        frames = in_frames(
-            dispatches,
-            lambda dispatch: dispatch.ByteSize(),
+        return [work_pb2.WorkResponse(dispatches=frame) for frame in self._frames(dispatches)]
+
+    def _frames(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        return in_frames(
+            items,
+            _size_bytes,
             items_max=self._settings.frame_items_max,
             bytes_max=self._settings.frame_bytes_max,
         )
-        return [work_pb2.WorkResponse(dispatches=frame) for frame in frames]
 
     def _traced(self, grant: Grant) -> str:
         """A span for the hand-over, in the trace that made the intent; the worker continues it."""
         span = self._tracer.start_span(
             semantic.INTENT_DISPATCH,
             context_from(grant.intent.traceparent),
-            kind=trace.SpanKind.PRODUCER,
+            kind=SpanKind.PRODUCER,
             attributes={
                 semantic.MESSAGING_DESTINATION_NAME: grant.queue,
                 semantic.INTENT_ID: grant.intent.intent_id,
@@ -260,16 +283,21 @@ class WorkSession:
         span.end()
         return traceparent_of(span)
 
-    async def _wait(self, heard: asyncio.Event) -> None:
+    async def _wait(self) -> None:
         poll_s = self._settings.poll_interval_ms * random.uniform(0.8, 1.2) / 1000
         try:
             async with asyncio.timeout(poll_s):
-                await heard.wait()
+                await self._heard.wait()
         except TimeoutError:
             return
-        heard.clear()
+        self._heard.clear()
 
     async def _say_drain(self) -> None:
         await self._draining.wait()
         within = wire.duration(self._settings.drain_grace_ms)
         await self._out.put(work_pb2.WorkResponse(drain=work_pb2.Drain(within=within)))
+
+
+def _size_bytes(item: Message) -> int:
+    """What an item adds to its frame: itself, its tag and its length."""
+    return item.ByteSize() + ITEM_OVERHEAD_BYTES

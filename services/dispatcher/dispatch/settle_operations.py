@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from fencepost.errors import (
     CheckpointRequired,
     FencepostError,
-    LeaseLost,
     OutcomeConflict,
 )
 
 from services.dispatcher.checkpoints.spans_store import WorkerSpan, store_spans
-from services.dispatcher.dispatch import claims_store, outcomes_store
-from services.dispatcher.dispatch.claims_store import Waiter
+from services.dispatcher.dispatch import outcomes_store, ready_store
 from services.dispatcher.dispatch.outcomes_store import (
     Ended,
     Fence,
@@ -26,6 +24,7 @@ from services.dispatcher.dispatch.outcomes_store import (
     RunStanding,
     StoredOutcome,
 )
+from services.dispatcher.dispatch.ready_store import Waiter
 from services.dispatcher.dispatch.rules import (
     Bury,
     Failure,
@@ -92,6 +91,14 @@ class SettleAnswer:
     repeated: bool = False
 
 
+@dataclass(frozen=True)
+class Settled:
+    """The answers in the order given, and the queues that got work by what they ended."""
+
+    answers: list[SettleAnswer]
+    filled_queues: frozenset[str]
+
+
 @dataclass
 class _Effects:
     """What the accepted outcomes do, gathered so that each table is touched by one statement."""
@@ -118,14 +125,13 @@ async def settle(
     tenant: str,
     settlements: Sequence[Settlement],
     settings: DispatcherSettings,
-) -> list[SettleAnswer]:
-    """Records outcomes and what follows from them; answers stand in the order given."""
+) -> Settled:
+    """Records outcomes and what follows from them; a refused one changes nothing."""
     known = await _learn(tx, tenant, settlements)
     effects = _Effects()
     answered: dict[tuple[str, str, int], bytes] = {}
     answers = [_judge(item, known, answered, effects, settings) for item in settlements]
-    await _apply(tx, tenant, effects)
-    return answers
+    return Settled(answers, frozenset(await _apply(tx, tenant, effects)))
 
 
 async def _learn(tx: Transaction, tenant: str, settlements: Sequence[Settlement]) -> _Known:
@@ -141,7 +147,7 @@ async def _learn(tx: Transaction, tenant: str, settlements: Sequence[Settlement]
         if completed
         else {},
         failed_before=await outcomes_store.failed_deterministically(
-            tx, intent_ids=[item.fence.intent_id for item in failed]
+            tx, tenant=tenant, intent_ids=[item.fence.intent_id for item in failed]
         )
         if failed
         else set(),
@@ -175,12 +181,8 @@ def _judge(
     if dispatch in answered:
         return _against_stored(item, answered[dispatch], "another outcome of the same frame")
     held = known.held.get((fence.key, fence.action))
-    if held is None or (held.epoch, held.holder, held.intent_id) != (
-        fence.epoch,
-        fence.holder,
-        fence.intent_id,
-    ):
-        return SettleAnswer(LeaseLost(key=fence.key, action=fence.action, epoch=fence.epoch))
+    if held is None or not held.admits(fence):
+        return SettleAnswer(fence.lost())
     refusal = _refused_success(item.outcome, known.runs.get((fence.key, fence.action)))
     if refusal is not None:
         return SettleAnswer(refusal)
@@ -239,7 +241,12 @@ def _follow_failure(
         retry_after_ms=failed.retry_after_ms,
     )
     allowed = attempts_allowed(retries_max=settings.retries_max, attempts_max=settings.attempts_max)
-    match after_failure(failure, allowed=allowed, delay_ms=settings.retry_delay_ms):
+    match after_failure(
+        failure,
+        allowed=allowed,
+        delay_ms=settings.retry_delay_ms,
+        recheck_ms=settings.blocked_recheck_ms,
+    ):
         case Bury(reason=why):
             effects.ended.append(_ended(item, held, LeaseState.DEAD))
             reason = f"{failed.reason} ({why})"
@@ -247,13 +254,10 @@ def _follow_failure(
         case Retry(delay_ms=delay_ms, attempts=attempts):
             effects.ended.append(_ended(item, held, LeaseState.FREE))
             effects.waiters.append(_waiter(held, attempts, delay_ms, failed.reason))
-        case Park(attempts=attempts):
+        case Park(delay_ms=delay_ms, attempts=attempts):
             effects.ended.append(_ended(item, held, LeaseState.FREE))
             publication_id = known.in_doubt.get((held.key, held.action))
-            recheck_ms = settings.blocked_recheck_ms
-            effects.waiters.append(
-                _waiter(held, attempts, recheck_ms, failed.reason, publication_id)
-            )
+            effects.waiters.append(_waiter(held, attempts, delay_ms, failed.reason, publication_id))
 
 
 def _ended(item: Settlement, held: Held, state: LeaseState) -> Ended:
@@ -309,17 +313,19 @@ def _settled(held: Held, status: IntentStatus, reason: str, result: bytes | None
     )
 
 
-async def _apply(tx: Transaction, tenant: str, effects: _Effects) -> None:
+async def _apply(tx: Transaction, tenant: str, effects: _Effects) -> list[str]:
+    """Writes it all; returns the queues of intents that had waited for the ended leases."""
     if not effects.ended:
-        return
+        return []
     await outcomes_store.record_dispatches(tx, tenant=tenant, ended=effects.ended)
     await outcomes_store.end_leases(tx, tenant=tenant, ended=effects.ended)
-    await outcomes_store.release_waiters(
+    filled = await outcomes_store.release_waiters(
         tx, tenant=tenant, keys=[(end.key, end.action) for end in effects.ended]
     )
     if effects.waiters:
-        await claims_store.wait(tx, tenant=tenant, waiters=effects.waiters)
+        await ready_store.wait(tx, tenant=tenant, waiters=effects.waiters)
     for holder, spans in effects.spans.items():
         await store_spans(tx, tenant=tenant, holder=holder, spans=spans)
     if effects.intents:
         await outcomes_store.settle_intents(tx, tenant=tenant, ends=effects.intents)
+    return filled

@@ -12,14 +12,13 @@ class Wakeups:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     @contextmanager
-    def listening(self, queues: Iterable[str]) -> Iterator[asyncio.Event]:
-        """An event that is set whenever one of these queues may have work."""
-        heard = asyncio.Event()
+    def listening(self, queues: Iterable[str], heard: asyncio.Event) -> Iterator[None]:
+        """Sets the event whenever one of these queues may have work."""
         names = list(queues)
         for name in names:
             self._waiting.setdefault(name, set()).add(heard)
         try:
-            yield heard
+            yield
         finally:
             for name in names:
                 self._waiting[name].discard(heard)
@@ -31,7 +30,3 @@ class Wakeups:
         for name in queues:
             for heard in self._waiting.get(name, ()):
                 heard.set()
-
-    def wake_all(self) -> None:
-        """Tells every session."""
-        self.wake(list(self._waiting))

@@ -101,11 +101,15 @@ def _worker_span(intent_id: int, number: int, raw: bytes) -> WorkerSpan:
         span = Span.FromString(raw)
     except DecodeError as malformed:
         raise _not_a_span(number) from malformed
-    if len(span.trace_id) != TRACE_ID_BYTES or len(span.span_id) != SPAN_ID_BYTES:
+    if not (_is_id(span.trace_id, TRACE_ID_BYTES) and _is_id(span.span_id, SPAN_ID_BYTES)):
         raise _not_a_span(number)
     return WorkerSpan(
         intent_id=intent_id, trace_id=span.trace_id, span_id=span.span_id, otlp_span=raw
     )
+
+
+def _is_id(raw: bytes, length: int) -> bool:
+    return len(raw) == length and any(raw)
 
 
 def _not_a_span(number: int) -> FieldInvalid:
@@ -113,7 +117,7 @@ def _not_a_span(number: int) -> FieldInvalid:
     return FieldInvalid(violations=[(f"spans[{number}]", sentence)])
 
 
-def dispatch(grant: Grant, *, holder: str, traceparent: str, lease_ms: int) -> work_pb2.Dispatch:
+def dispatch(grant: Grant, *, holder: str, traceparent: str) -> work_pb2.Dispatch:
     """What a worker receives for a grant."""
     intent = grant.intent
     message = work_pb2.Dispatch(
@@ -122,13 +126,13 @@ def dispatch(grant: Grant, *, holder: str, traceparent: str, lease_ms: int) -> w
         fence=key_pb2.Fence(key=grant.key, action=grant.action, epoch=grant.epoch, holder=holder),
         generation=intent.generation,
         attempt=grant.attempt,
-        payload=intent.payload or b"",
-        payload_by_reference=intent.payload is None,
+        payload=grant.load.payload or b"",
+        payload_by_reference=grant.load.payload is None,
         content_type=intent.content_type,
         schema_name=intent.schema_name,
         traceparent=traceparent,
-        lease_time=duration(lease_ms),
-        checkpoint_version=intent.checkpoint_version,
+        lease_time=duration(grant.lease_ms),
+        checkpoint_version=grant.load.checkpoint_version,
     )
     if intent.forge_instance is not None:
         message.key.CopyFrom(

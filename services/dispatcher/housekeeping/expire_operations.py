@@ -30,25 +30,27 @@ class Expirer:
     async def tick(self) -> bool:
         """One page of overdue leases, in one transaction; True when there may be more. Keeps L2."""
 
-        async def expired(tx: Transaction) -> list[Overdue]:
+        async def expired(tx: Transaction) -> tuple[int, set[str]]:
             overdue = await store.lock_overdue(tx, limit=self._page)
+            filled = {lease.queue for lease in overdue}
             by_tenant = sorted(overdue, key=lambda lease: lease.tenant)
             for tenant, leases in groupby(by_tenant, key=lambda lease: lease.tenant):
-                await self._expire(tx, tenant, list(leases))
-            return overdue
+                filled.update(await self._expire(tx, tenant, list(leases)))
+            return len(overdue), filled
 
-        if overdue := await self._database.run(expired):
-            self._wakeups.wake({lease.queue for lease in overdue})
-        return len(overdue) == self._page
+        found, filled = await self._database.run(expired)
+        self._wakeups.wake(filled)
+        return found == self._page
 
-    async def _expire(self, tx: Transaction, tenant: str, leases: Sequence[Overdue]) -> None:
+    async def _expire(self, tx: Transaction, tenant: str, leases: Sequence[Overdue]) -> list[str]:
+        """Ends these leases; returns the queues of intents that had waited for them."""
         back = [lease for lease in leases if lease.attempts < self._allowed]
         spent = [lease for lease in leases if lease.attempts >= self._allowed]
         ended = [_ended(lease, LeaseState.FREE) for lease in back]
         ended += [_ended(lease, LeaseState.DEAD) for lease in spent]
         await outcomes_store.record_dispatches(tx, tenant=tenant, ended=ended)
         await outcomes_store.end_leases(tx, tenant=tenant, ended=ended)
-        await outcomes_store.release_waiters(
+        filled = await outcomes_store.release_waiters(
             tx, tenant=tenant, keys=[(lease.key, lease.action) for lease in leases]
         )
         if back:
@@ -57,6 +59,7 @@ class Expirer:
             await outcomes_store.settle_intents(
                 tx, tenant=tenant, ends=[self._buried(lease) for lease in spent]
             )
+        return filled
 
     def _buried(self, lease: Overdue) -> IntentEnd:
         return IntentEnd(

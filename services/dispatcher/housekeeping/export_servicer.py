@@ -5,6 +5,8 @@ from itertools import groupby
 from urllib.parse import urlsplit
 
 import grpc
+from fencepost.channel import RECONNECT_BACKOFF_MS_MAX
+from fencepost.errors import FencepostError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -24,8 +26,14 @@ class Collector:
         self._timeout_s = timeout_ms / 1000
 
     async def send(self, spans: Sequence[PendingSpan]) -> None:
-        """Sends spans as they were stored; raises AioRpcError unless they were taken."""
-        await self._export(_request(spans), timeout=self._timeout_s)
+        """Sends spans as they were stored; raises FencepostError unless they were taken."""
+        try:
+            await self._export(_request(spans), timeout=self._timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise FencepostError(
+                f"the collector did not take the worker's spans: {error.code().name}",
+                code=error.code(),
+            ) from error
 
     async def close(self) -> None:
         """Ends the connection."""
@@ -34,9 +42,10 @@ class Collector:
 
 def _channel(endpoint: str) -> grpc.aio.Channel:
     parts = urlsplit(endpoint)
+    options = [("grpc.max_reconnect_backoff_ms", RECONNECT_BACKOFF_MS_MAX)]
     if parts.scheme == "https":
-        return grpc.aio.secure_channel(parts.netloc, grpc.ssl_channel_credentials())
-    return grpc.aio.insecure_channel(parts.netloc)
+        return grpc.aio.secure_channel(parts.netloc, grpc.ssl_channel_credentials(), options)
+    return grpc.aio.insecure_channel(parts.netloc, options)
 
 
 def _request(spans: Sequence[PendingSpan]) -> ExportTraceServiceRequest:

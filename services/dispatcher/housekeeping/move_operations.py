@@ -17,10 +17,12 @@ class Mover:
     async def tick(self) -> bool:
         """One page of each kind; wakes the sessions of the queues it filled. More: True."""
 
-        async def moved(tx: Transaction) -> list[str]:
-            due = await store.move_due(tx, limit=self._page)
-            return due + await store.move_unblocked(tx, limit=self._page)
+        async def moved(tx: Transaction) -> tuple[list[str], list[str]]:
+            return (
+                await store.move_due(tx, limit=self._page),
+                await store.move_unblocked(tx, limit=self._page),
+            )
 
-        if queues := await self._database.run(moved):
-            self._wakeups.wake(set(queues))
-        return len(queues) >= self._page
+        due, unblocked = await self._database.run(moved)
+        self._wakeups.wake({*due, *unblocked})
+        return max(len(due), len(unblocked)) == self._page

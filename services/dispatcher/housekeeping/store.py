@@ -13,10 +13,11 @@ _MOVE_DUE = statement("""
         FOR UPDATE SKIP LOCKED
     ), moved AS (
         DELETE FROM waiting AS w USING due WHERE w.intent_id = due.intent_id
-        RETURNING w.queue, w.priority, w.tenant, w.intent_id, w.key, w.action, w.attempts
+        RETURNING w.queue, w.priority, w.tenant, w.intent_id, w.key, w.action, w.attempts, w.due_at
     )
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
     SELECT queue, priority, tenant, intent_id, key, action, attempts FROM moved
+    ORDER BY due_at, intent_id
     RETURNING queue
 """)
 
@@ -29,11 +30,11 @@ async def move_due(tx: Transaction, *, limit: int) -> list[str]:
 _MOVE_SETTLED = statement("""
     WITH settled AS (
         SELECT w.intent_id FROM waiting AS w
-        WHERE w.waits_on = 'publication' AND NOT EXISTS (
+        WHERE w.publication_id IS NOT NULL AND NOT EXISTS (
             SELECT FROM publication_attempts AS a
             WHERE a.publication_id = w.publication_id AND a.status IN ('running', 'uncertain')
         )
-        ORDER BY w.intent_id LIMIT %(limit)s
+        ORDER BY w.publication_id LIMIT %(limit)s
         FOR UPDATE OF w SKIP LOCKED
     ), moved AS (
         DELETE FROM waiting AS w USING settled WHERE w.intent_id = settled.intent_id
@@ -41,6 +42,7 @@ _MOVE_SETTLED = statement("""
     )
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
     SELECT queue, priority, tenant, intent_id, key, action, attempts FROM moved
+    ORDER BY intent_id
     RETURNING queue
 """)
 

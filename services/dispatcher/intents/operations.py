@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fencepost.errors import RequestIdReused, ResourceNotFound
 
 from services.dispatcher.intents import store
-from services.dispatcher.intents.store import IntentView, NewIntent
+from services.dispatcher.intents.store import IntentView, NewIntent, StoredAnswer
 from shared.database import Database, Transaction
 
 ENQUEUE = "EnqueueIntents"
@@ -47,26 +47,19 @@ class IntentOperations:
 
 
 async def _enqueue(tx: Transaction, command: Enqueue) -> list[int]:
-    tenant, request_id = command.tenant, command.request_id
+    tenant, intents = command.tenant, command.intents
+    intent_ids = await store.draw_intent_ids(tx, count=len(intents))
+    answer = StoredAnswer(command.digest, _packed(intent_ids))
     if not await store.claim_request(
-        tx, tenant=tenant, method=ENQUEUE, request_id=request_id, digest=command.digest
+        tx, answer, tenant=tenant, method=ENQUEUE, request_id=command.request_id
     ):
         return await _first_answer(tx, command)
-    intent_ids = await store.add_intents(tx, tenant=tenant, intents=command.intents)
-    due = [
-        (intent_id, intent.not_before)
-        for intent_id, intent in zip(intent_ids, command.intents, strict=True)
-        if intent.not_before is not None
-    ]
-    scheduled = {intent_id for intent_id, _ in due}
-    at_once = [intent_id for intent_id in intent_ids if intent_id not in scheduled]
-    if at_once:
+    added = list(zip(intent_ids, intents, strict=True))
+    await store.add_intents(tx, tenant=tenant, intents=added)
+    if at_once := [intent_id for intent_id, intent in added if intent.not_before is None]:
         await store.line_up(tx, tenant=tenant, intent_ids=at_once)
-    if due:
+    if due := [(number, intent.not_before) for number, intent in added if intent.not_before]:
         await store.schedule(tx, tenant=tenant, due=due)
-    await store.answer_request(
-        tx, tenant=tenant, method=ENQUEUE, request_id=request_id, response=_packed(intent_ids)
-    )
     return intent_ids
 
 

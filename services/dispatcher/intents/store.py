@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.database import Transaction, statement
-from shared.keys import Key
+from shared.keys import Key, intent_key
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,8 @@ class StoredAnswer:
 
 _CLAIM_REQUEST = statement("""
     INSERT INTO request_ids (tenant, method, request_id, digest, response)
-    VALUES (%(tenant)s, %(method)s, %(request_id)s, %(digest)s, ''::bytea)
+    VALUES (%(tenant)s, %(method)s, %(request_id)s, %(digest)s, %(response)s)
     ON CONFLICT (tenant, method, request_id) DO NOTHING
-""")
-
-_ANSWER = statement("""
-    UPDATE request_ids SET response = %(response)s
-    WHERE tenant = %(tenant)s AND method = %(method)s AND request_id = %(request_id)s
 """)
 
 _STORED_ANSWER = statement("""
@@ -34,24 +29,18 @@ _STORED_ANSWER = statement("""
 
 
 async def claim_request(
-    tx: Transaction, *, tenant: str, method: str, request_id: str, digest: bytes
+    tx: Transaction, answer: StoredAnswer, *, tenant: str, method: str, request_id: str
 ) -> bool:
-    """Takes the request id; False when it was used, which the next statement can read."""
-    return (
-        await tx.execute(
-            _CLAIM_REQUEST, tenant=tenant, method=method, request_id=request_id, digest=digest
-        )
-        == 1
+    """Takes the request id with its answer; False when it was used: the next statement reads it."""
+    inserted = await tx.execute(
+        _CLAIM_REQUEST,
+        tenant=tenant,
+        method=method,
+        request_id=request_id,
+        digest=answer.digest,
+        response=answer.response,
     )
-
-
-async def answer_request(
-    tx: Transaction, *, tenant: str, method: str, request_id: str, response: bytes
-) -> None:
-    """Keeps the answer with its request id."""
-    await tx.execute(
-        _ANSWER, tenant=tenant, method=method, request_id=request_id, response=response
-    )
+    return inserted == 1
 
 
 async def stored_answer(
@@ -61,6 +50,16 @@ async def stored_answer(
     return await tx.one(
         _STORED_ANSWER, StoredAnswer, tenant=tenant, method=method, request_id=request_id
     )
+
+
+_DRAW_IDS = statement("""
+    SELECT nextval('intents_intent_id_seq') FROM generate_series(1, %(count)s::bigint)
+""")
+
+
+async def draw_intent_ids(tx: Transaction, *, count: int) -> list[int]:
+    """Ids that no intent has, rising; what is not used is lost."""
+    return sorted(await tx.all(_DRAW_IDS, int, count=count))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +84,8 @@ _ADD = statement("""
         repo_id, number, head_sha, suffix, payload, content_type, schema_name, traceparent
     )
     OVERRIDING SYSTEM VALUE
-    SELECT n.intent_id, %(tenant)s, n.queue, n.priority,
-        coalesce(n.key, 'intent:' || n.intent_id),
-        coalesce(nullif(n.key_label, ''), n.key, 'intent:' || n.intent_id), n.action,
+    SELECT n.intent_id, %(tenant)s, n.queue, n.priority, n.key,
+        coalesce(nullif(n.key_label, ''), n.key), n.action,
         coalesce(
             (
                 SELECT max(h.generation) FROM change_request_heads AS h
@@ -104,51 +102,51 @@ _ADD = statement("""
         ),
         n.forge_instance, n.repo_id, n.number, n.head_sha, n.suffix, n.payload, n.content_type,
         n.schema_name, n.traceparent
-    FROM (
-        SELECT nextval('intents_intent_id_seq') AS intent_id, u.*
-        FROM unnest(
-            %(queues)s::text[], %(priorities)s::smallint[], %(keys)s::text[], %(labels)s::text[],
-            %(actions)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
-            %(numbers)s::bigint[], %(head_shas)s::text[], %(suffixes)s::text[],
-            %(payloads)s::bytea[], %(content_types)s::text[], %(schema_names)s::text[],
-            %(traceparents)s::text[]
-        ) WITH ORDINALITY AS u (
-            queue, priority, key, key_label, action, forge_instance, repo_id, number, head_sha,
-            suffix, payload, content_type, schema_name, traceparent, position
-        )
-        ORDER BY u.position
-    ) AS n
-    RETURNING intent_id
+    FROM unnest(
+        %(intent_ids)s::bigint[], %(queues)s::text[], %(priorities)s::smallint[], %(keys)s::text[],
+        %(labels)s::text[], %(actions)s::text[], %(forge_instances)s::text[],
+        %(repo_ids)s::bigint[], %(numbers)s::bigint[], %(head_shas)s::text[], %(suffixes)s::text[],
+        %(payloads)s::bytea[], %(content_types)s::text[], %(schema_names)s::text[],
+        %(traceparents)s::text[]
+    ) AS n (
+        intent_id, queue, priority, key, key_label, action, forge_instance, repo_id, number,
+        head_sha, suffix, payload, content_type, schema_name, traceparent
+    )
+    ORDER BY n.intent_id
 """)
 
 
-async def add_intents(tx: Transaction, *, tenant: str, intents: Sequence[NewIntent]) -> list[int]:
-    """Adds intents and returns their ids in the order given.
+async def add_intents(
+    tx: Transaction, *, tenant: str, intents: Sequence[tuple[int, NewIntent]]
+) -> None:
+    """Adds intents under these ids.
 
     The generation is the one under which the key's head was last current; for a head that nobody
     has told of, the change request's present one, or 1.
     """
-    keys = [intent.key for intent in intents]
-    return sorted(
-        await tx.all(
-            _ADD,
-            int,
-            tenant=tenant,
-            queues=[intent.queue for intent in intents],
-            priorities=[intent.priority for intent in intents],
-            keys=[key.canonical() if key else None for key in keys],
-            labels=[intent.label for intent in intents],
-            actions=[intent.action for intent in intents],
-            forge_instances=[key.forge_instance if key else None for key in keys],
-            repo_ids=[key.repo_id if key else None for key in keys],
-            numbers=[key.number if key else None for key in keys],
-            head_shas=[key.head_sha if key else None for key in keys],
-            suffixes=[key.suffix if key else "" for key in keys],
-            payloads=[intent.payload for intent in intents],
-            content_types=[intent.content_type for intent in intents],
-            schema_names=[intent.schema_name for intent in intents],
-            traceparents=[intent.traceparent for intent in intents],
-        )
+    news = [intent for _, intent in intents]
+    keys = [intent.key for intent in news]
+    await tx.execute(
+        _ADD,
+        tenant=tenant,
+        intent_ids=[intent_id for intent_id, _ in intents],
+        queues=[intent.queue for intent in news],
+        priorities=[intent.priority for intent in news],
+        keys=[
+            intent.key.canonical() if intent.key else intent_key(intent_id)
+            for intent_id, intent in intents
+        ],
+        labels=[intent.label for intent in news],
+        actions=[intent.action for intent in news],
+        forge_instances=[key.forge_instance if key else None for key in keys],
+        repo_ids=[key.repo_id if key else None for key in keys],
+        numbers=[key.number if key else None for key in keys],
+        head_shas=[key.head_sha if key else None for key in keys],
+        suffixes=[key.suffix if key else "" for key in keys],
+        payloads=[intent.payload for intent in news],
+        content_types=[intent.content_type for intent in news],
+        schema_names=[intent.schema_name for intent in news],
+        traceparents=[intent.traceparent for intent in news],
     )
 
 

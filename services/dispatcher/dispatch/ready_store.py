@@ -1,0 +1,225 @@
+"""Statements on intents that may be granted: pick, judge by change request, load, set aside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.database import Transaction, statement
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A row taken off the ready table; `attempts` were charged before."""
+
+    intent_id: int
+    queue: str
+    priority: int
+    key: str
+    action: str
+    attempts: int
+
+
+_PICK = statement("""
+    WITH locked AS (
+        SELECT queue, priority, tenant, number, key, action,
+            array_position(%(queues)s::text[], queue) AS turn
+        FROM ready
+        WHERE tenant = %(tenant)s AND queue = ANY (%(queues)s::text[])
+        ORDER BY priority DESC, turn, number
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ), first_of_key AS (
+        SELECT DISTINCT ON (key, action) queue, priority, tenant, number, turn
+        FROM locked
+        ORDER BY key, action, priority DESC, turn, number
+    ), taken AS (
+        DELETE FROM ready USING first_of_key AS picked
+        WHERE ready.queue = picked.queue AND ready.priority = picked.priority
+            AND ready.tenant = picked.tenant AND ready.number = picked.number
+        RETURNING ready.intent_id, ready.queue, ready.priority, ready.key, ready.action,
+            ready.attempts, ready.number, picked.turn
+    )
+    SELECT intent_id, queue, priority, key, action, attempts
+    FROM taken ORDER BY priority DESC, turn, number
+""")
+
+
+async def pick(tx: Transaction, *, tenant: str, queues: Sequence[str], limit: int) -> list[Picked]:
+    """Takes runnable rows off the ready table, one per key; skips what others hold.
+
+    In order of priority, then of the queues as they are given, then of number.
+    """
+    return await tx.all(_PICK, Picked, tenant=tenant, queues=list(queues), limit=limit)
+
+
+@dataclass(frozen=True)
+class IntentRow:
+    """An open intent: what it is about and how it is told, without its payload."""
+
+    intent_id: int
+    key_label: str
+    generation: int
+    forge_instance: str | None
+    repo_id: int | None
+    number: int | None
+    head_sha: str | None
+    suffix: str
+    content_type: str
+    schema_name: str
+    traceparent: str
+
+
+_INTENTS = statement("""
+    SELECT intent_id, key_label, generation, forge_instance, repo_id, number, head_sha, suffix,
+        content_type, schema_name, traceparent
+    FROM intents
+    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND tenant = %(tenant)s AND status = 'open'
+""")
+
+
+async def open_intents(
+    tx: Transaction, *, tenant: str, intent_ids: Sequence[int]
+) -> list[IntentRow]:
+    """Reads picked intents; one that was settled while it waited is missing from the answer."""
+    return await tx.all(_INTENTS, IntentRow, tenant=tenant, intent_ids=list(intent_ids))
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a granted intent carries: its payload, None where it must be fetched, and its run."""
+
+    intent_id: int
+    payload: bytes | None
+    checkpoint_version: int
+
+
+_LOADS = statement("""
+    WITH sized AS (
+        SELECT i.intent_id, i.tenant, i.key, i.action, i.generation,
+            coalesce(i.payload, d.body) AS payload,
+            octet_length(coalesce(i.payload, d.body)) AS size
+        FROM intents AS i
+        LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
+        WHERE i.intent_id = ANY (%(intent_ids)s::bigint[]) AND i.tenant = %(tenant)s
+    ), counted AS (
+        SELECT sized.*, sum(size) FILTER (WHERE size <= %(payload_limit_bytes)s)
+            OVER (ORDER BY intent_id) AS bytes_so_far
+        FROM sized
+    )
+    SELECT c.intent_id,
+        CASE WHEN c.size <= %(payload_limit_bytes)s AND c.bytes_so_far <= %(total_limit_bytes)s
+            THEN c.payload END AS payload,
+        coalesce(r.version, 0) AS checkpoint_version
+    FROM counted AS c
+    LEFT JOIN runs AS r ON r.tenant = c.tenant AND r.key = c.key AND r.action = c.action
+        AND r.generation = c.generation
+""")
+
+
+async def loads(
+    tx: Transaction,
+    *,
+    tenant: str,
+    intent_ids: Sequence[int],
+    payload_limit_bytes: int,
+    total_limit_bytes: int,
+) -> list[Load]:
+    """Payloads and latest checkpoints of granted intents, read after their leases were taken.
+
+    A payload over its limit, or one with which all together would pass theirs, stays behind.
+    """
+    return await tx.all(
+        _LOADS,
+        Load,
+        tenant=tenant,
+        intent_ids=list(intent_ids),
+        payload_limit_bytes=payload_limit_bytes,
+        total_limit_bytes=total_limit_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class MarksRow:
+    """What a change request refuses."""
+
+    forge_instance: str
+    repo_id: int
+    number: int
+    superseded_through: int
+    abandoned_through: int
+
+
+_LOCK_CHANGE_REQUESTS = statement("""
+    SELECT c.forge_instance, c.repo_id, c.number, c.superseded_through, c.abandoned_through
+    FROM change_requests AS c
+    JOIN unnest(%(forge_instances)s::text[], %(repo_ids)s::bigint[], %(numbers)s::bigint[])
+        AS wanted (forge_instance, repo_id, number) USING (forge_instance, repo_id, number)
+    WHERE c.tenant = %(tenant)s
+    ORDER BY c.forge_instance, c.repo_id, c.number
+    FOR SHARE OF c
+""")
+
+
+async def lock_change_requests(
+    tx: Transaction, *, tenant: str, change_requests: Sequence[tuple[str, int, int]]
+) -> list[MarksRow]:
+    """Locks change requests against a new head until commit, in order; reads their marks."""
+    return await tx.all(
+        _LOCK_CHANGE_REQUESTS,
+        MarksRow,
+        tenant=tenant,
+        forge_instances=[instance for instance, _, _ in change_requests],
+        repo_ids=[repo_id for _, repo_id, _ in change_requests],
+        numbers=[number for _, _, number in change_requests],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiter:
+    """An intent that must wait; `delay_ms` is the cap where it waits on something else."""
+
+    intent_id: int
+    queue: str
+    priority: int
+    key: str
+    action: str
+    attempts: int
+    waits_on: str
+    delay_ms: int
+    reason: str
+    publication_id: int | None = None
+
+
+_WAIT = statement("""
+    INSERT INTO waiting (
+        intent_id, tenant, queue, priority, key, action, attempts, waits_on, publication_id,
+        due_at, reason
+    )
+    SELECT w.intent_id, %(tenant)s, w.queue, w.priority, w.key, w.action, w.attempts, w.waits_on,
+        w.publication_id, clock_timestamp() + w.delay_ms * interval '1 millisecond', w.reason
+    FROM unnest(
+        %(intent_ids)s::bigint[], %(queues)s::text[], %(priorities)s::smallint[],
+        %(keys)s::text[], %(actions)s::text[], %(attempts)s::int[], %(waits_on)s::text[],
+        %(publication_ids)s::bigint[], %(delays_ms)s::bigint[], %(reasons)s::text[]
+    ) AS w (
+        intent_id, queue, priority, key, action, attempts, waits_on, publication_id, delay_ms,
+        reason
+    )
+""")
+
+
+async def wait(tx: Transaction, *, tenant: str, waiters: Sequence[Waiter]) -> None:
+    """Sets intents aside until their time, their holder's end or their publication's."""
+    await tx.execute(
+        _WAIT,
+        tenant=tenant,
+        intent_ids=[waiter.intent_id for waiter in waiters],
+        queues=[waiter.queue for waiter in waiters],
+        priorities=[waiter.priority for waiter in waiters],
+        keys=[waiter.key for waiter in waiters],
+        actions=[waiter.action for waiter in waiters],
+        attempts=[waiter.attempts for waiter in waiters],
+        waits_on=[waiter.waits_on for waiter in waiters],
+        publication_ids=[waiter.publication_id for waiter in waiters],
+        delays_ms=[waiter.delay_ms for waiter in waiters],
+        reasons=[waiter.reason for waiter in waiters],
+    )

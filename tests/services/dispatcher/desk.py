@@ -1,0 +1,197 @@
+"""A dispatcher's rooms on a real database, and what workers would ask of them."""
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import SecretStr
+
+from services.dispatcher.checkpoints.operations import CheckpointOperations, Flush, FlushAnswer
+from services.dispatcher.checkpoints.store import Checkpoint
+from services.dispatcher.dispatch.grant_operations import Ask, Grant
+from services.dispatcher.dispatch.operations import DispatchOperations
+from services.dispatcher.dispatch.outcomes_store import Fence
+from services.dispatcher.dispatch.sessions_store import NewSession, Stream
+from services.dispatcher.dispatch.settle_operations import (
+    Completed,
+    Failed,
+    Outcome,
+    Released,
+    SettleAnswer,
+    Settlement,
+)
+from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.housekeeping.expire_operations import Expirer
+from services.dispatcher.housekeeping.move_operations import Mover
+from services.dispatcher.intents.operations import IntentOperations
+from services.dispatcher.settings import DispatcherSettings
+from shared.database import Database
+from shared.schema.states import Disposition
+from tests.rows import Row, Rows, Work
+
+LEASE_MS = 1_800_000
+
+
+def dispatcher_settings(database_url: str, **changes: Any) -> DispatcherSettings:
+    """Settings of a dispatcher that is not served, and waits as long for a lock as a test may."""
+    return DispatcherSettings(
+        **{
+            "database_url": SecretStr(database_url),
+            "database_lock_timeout_ms": 10_000,
+            "database_statement_timeout_ms": 15_000,
+            **changes,
+        }
+    )
+
+
+def new_session(tenant: str = "acme", **changes: Any) -> NewSession:
+    """A worker that says Hello, on a stream of its own."""
+    said = {
+        "session_id": str(uuid.uuid4()),
+        "tenant": tenant,
+        "key_id": "worker-key",
+        "queues": ["reviews"],
+        "version": "1.0",
+        "labels": {"service.name": "demo-bot"},
+        "place": f"replica/{uuid.uuid4()}",
+    }
+    return NewSession(**{**said, **changes})
+
+
+def fence_of(work: Work | Grant, **changes: Any) -> Fence:
+    """The fence that whoever holds this sends."""
+    if isinstance(work, Grant):
+        held = {"key": work.key, "action": work.action, "epoch": work.epoch}
+        return Fence(**{**held, "intent_id": work.intent.intent_id, **changes})
+    named = ("key", "action", "epoch", "holder", "intent_id")
+    return Fence(**{**{name: getattr(work, name) for name in named}, **changes})
+
+
+def completed(*, version: int = 0, result: bytes = b"") -> Completed:
+    return Completed(checkpoint_version=version, result=result)
+
+
+def failed(
+    disposition: Disposition = Disposition.TRANSIENT,
+    *,
+    reason: str = "it broke",
+    retry_after_ms: int | None = None,
+) -> Failed:
+    return Failed(disposition=disposition, reason=reason, retry_after_ms=retry_after_ms)
+
+
+def released(*, delay_ms: int = 0) -> Released:
+    return Released(delay_ms=delay_ms, reason="given back")
+
+
+def settlement(fence: Fence, outcome: Outcome, **changes: Any) -> Settlement:
+    """One outcome; its digest follows from what it says."""
+    digest = hashlib.sha256(repr(outcome).encode()).digest()
+    return Settlement(fence=fence, outcome=outcome, outcome_sha256=digest, **changes)
+
+
+def checkpoint(**changes: Any) -> Checkpoint:
+    """A first flush; its digest follows from what it says."""
+    said = {
+        "flush_id": str(uuid.uuid4()),
+        "based_on_version": 0,
+        "state": b'{"step": 1}',
+        "state_schema_version": 1,
+        "state_codec": "",
+        "event_cursor": 7,
+        "phase": "analyse",
+        "analysis_status": "running",
+        "final": False,
+        "span_count": 0,
+        **changes,
+    }
+    digest = hashlib.sha256(repr(sorted(said.items())).encode()).digest()
+    return Checkpoint(request_sha256=digest, **said)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The operations of one dispatcher, as its own role."""
+
+    rows: Rows
+    database: Database
+    settings: DispatcherSettings
+    wakeups: Wakeups = field(default_factory=Wakeups)
+
+    @property
+    def dispatching(self) -> DispatchOperations:
+        """Grants, renewals, outcomes, sessions."""
+        return DispatchOperations(self.database, self.wakeups, self.settings)
+
+    @property
+    def intents(self) -> IntentOperations:
+        """Adds and reads intents."""
+        return IntentOperations(self.database)
+
+    @property
+    def checkpoints(self) -> CheckpointOperations:
+        """Flushes and loads."""
+        return CheckpointOperations(self.database)
+
+    async def move(self) -> bool:
+        """One tick of the mover."""
+        return await Mover(self.database, self.wakeups, self.settings).tick()
+
+    async def expire(self) -> bool:
+        """One tick of the expiry."""
+        return await Expirer(self.database, self.wakeups, self.settings).tick()
+
+    async def stream(self, **changes: Any) -> Stream:
+        """A session that has been opened."""
+        session = new_session(**{"tenant": self.rows.tenant, **changes})
+        await self.dispatching.open_session(session, resume=False)
+        return Stream(tenant=session.tenant, session_id=session.session_id, place=session.place)
+
+    async def grant(
+        self,
+        stream: Stream | None = None,
+        *,
+        queues: Sequence[str] = ("reviews",),
+        limit: int = 10,
+        grant_id: str = "",
+    ) -> list[Grant]:
+        """What a session, a new one unless given, is granted."""
+        ask = Ask(stream=stream or await self.stream(), queues=queues, limit=limit)
+        return await self.dispatching.grant(ask, grant_id=grant_id or str(uuid.uuid4()))
+
+    async def ready(self, **values: Any) -> Work:
+        """A new intent that may be granted now."""
+        work = await self.rows.intent(**values)
+        await self.rows.ready(work)
+        return work
+
+    async def running(self, **lease: Any) -> Work:
+        """A new intent under a running lease."""
+        return await self.rows.lease(await self.rows.intent(), **lease)
+
+    async def settle(self, work: Work, outcome: Outcome, **changes: Any) -> SettleAnswer:
+        """One outcome of what this work holds."""
+        item = settlement(fence_of(work), outcome, **changes)
+        [answer] = await self.dispatching.settle(work.tenant, [item])
+        return answer
+
+    async def flush(self, work: Work, spans: Sequence[Any] = (), **changes: Any) -> FlushAnswer:
+        """One flush under what this work holds."""
+        return await self.checkpoints.flush(
+            Flush(
+                tenant=work.tenant,
+                fence=fence_of(work),
+                checkpoint=checkpoint(span_count=len(spans), **changes),
+                spans=spans,
+            )
+        )
+
+    async def lease(self, work: Work) -> Row:
+        """The lease row of this key and action."""
+        return await self.rows.one("leases", tenant=work.tenant, key=work.key, action=work.action)
+
+    async def intent(self, work: Work) -> Row:
+        """The intent's row."""
+        return await self.rows.one("intents", intent_id=work.intent_id)
