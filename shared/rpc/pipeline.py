@@ -166,7 +166,7 @@ class _Stream(_Rpc):
         self, frames: AsyncIterator[bytes], context: Context, metadata: Metadata, call: OpenCall
     ) -> None:
         await self._admit(context, metadata, call)
-        await self._send_all(self._handler(self._decoded(frames), context), context)
+        await self._send_all(self._handler(self._received(frames), context), context)
 
     async def _answers(
         self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
@@ -174,10 +174,9 @@ class _Stream(_Rpc):
         await self._admit(context, metadata, call)
         await self._send_all(self._handler(self._valid(raw), context), context)
 
-    async def _decoded(self, frames: AsyncIterator[bytes]) -> AsyncIterator[Message]:
-        # Not validated as a whole: the servicer refuses a bad item alone, and the session goes on.
+    async def _received(self, frames: AsyncIterator[bytes]) -> AsyncIterator[Message]:
         async for raw in frames:
-            yield self._method.decode(raw)
+            yield self._valid(raw)
         # gRPC lets the frames of a lost caller end as if it had closed the stream, and cancels the
         # call a moment later: wait for that, so that an end of the frames means what it says.
         await asyncio.sleep(LOSS_BLUR_S)

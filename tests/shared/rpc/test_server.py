@@ -11,7 +11,14 @@ from typing import Any
 import grpc
 import pytest
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest, GetIntentResponse
-from fencepost.dispatcher.v1.work_pb2 import EndDrain, Heartbeat, Hello, WorkRequest, WorkResponse
+from fencepost.dispatcher.v1.work_pb2 import (
+    Credit,
+    EndDrain,
+    Heartbeat,
+    Hello,
+    WorkRequest,
+    WorkResponse,
+)
 from fencepost.errors import DeadlineTooShort, Draining, FencepostError, FieldInvalid, Overloaded
 from grpc import aio
 from grpc_health.v1 import health_pb2
@@ -25,6 +32,7 @@ from tests.waiting import until
 REQUEST = GetIntentRequest(intent_id=1)
 HELLO = WorkRequest(hello=Hello(session_id=SESSION_ID, queues=["reviews"]))
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+WORK = "/fencepost.dispatcher.v1.DispatchService/Work"
 WATCH = "/grpc.health.v1.Health/Watch"
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -87,9 +95,7 @@ async def test_more_calls_than_the_limit_are_refused_as_overloaded() -> None:
         await asyncio.gather(*first)
 
 
-async def test_a_session_goes_both_ways_and_a_frame_that_is_no_message_ends_it(
-    served: Served,
-) -> None:
+async def test_a_session_goes_both_ways(served: Served) -> None:
     call = served.work_stub().Work()
     await call.write(HELLO)
     assert (await next_frame(call)).welcome.session_id == SESSION_ID
@@ -100,6 +106,29 @@ async def test_a_session_goes_both_ways_and_a_frame_that_is_no_message_ends_it(
     await call.done_writing()
     assert await call.read() is aio.EOF
     assert served.sessions.ended == ["closed"]
+
+
+@pytest.mark.guarantee("X4")
+@pytest.mark.parametrize(
+    ("frame", "field"),
+    [
+        (WorkRequest(credit=Credit(dispatches=-1)).SerializeToString(), "credit.dispatches"),
+        (b"\xff\xff", "request"),
+    ],
+    ids=["a broken rule", "no message"],
+)
+async def test_a_bad_frame_ends_the_session_and_is_named(
+    served: Served, frame: bytes, field: str
+) -> None:
+    async with own_connection(served) as channel:
+        work: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(WORK)
+        call = work(metadata=(("authorization", f"Bearer {served.api_key}"),))
+        await call.write(HELLO.SerializeToString())
+        await call.read()
+        await call.write(frame)
+        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert f"{field}: " in await call.details()
+    assert served.sessions.ended == ["FieldInvalid"]
 
 
 async def test_a_worker_that_goes_away_ends_its_session(served: Served) -> None:
