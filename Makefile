@@ -10,7 +10,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test lint format stubs image lock upgrade guarantees mutations docs clean
+.PHONY: help run demo test lint format stubs image lock upgrade guarantees mutations figures docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ guarantees: $(DEVELOPMENT) ## each rule, its tests and their last result; runs w
 
 mutations: $(DEVELOPMENT) ## takes each recorded guard out and expects its tests to fail
 	@$(BIN)/python -m tools.mutations
+
+figures: $(DEVELOPMENT) ## time to the first publication, memory and idle cost, measured here and now
+	@$(BIN)/python -m tools.figures
 
 docs: $(DEVELOPMENT) ## writes the generated pages under docs/
 	@$(BIN)/python -m tools.docs
