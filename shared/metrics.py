@@ -44,6 +44,13 @@ HTTP_SERVER_DURATION = Histogram(
     registry=REGISTRY,
 )
 
+BACKGROUND_TICKS = Counter(
+    "background_ticks_total",
+    "Runs of a background duty, by how they ended: ok or failed.",
+    ("loop", "outcome"),
+    registry=REGISTRY,
+)
+
 DATABASE_CONFLICTS = Counter(
     "database_conflicts_total",
     "Transactions rolled back by a deadlock or a serialization failure and run again.",

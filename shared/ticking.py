@@ -7,21 +7,13 @@ from typing import Final
 
 import structlog
 from fencepost.errors import FencepostError
-from prometheus_client import Counter
 
-from shared.metrics import REGISTRY
+from shared.metrics import BACKGROUND_TICKS
 
 JITTER: Final = 0.2
 """Each pause is shorter or longer by up to this share, so that replicas spread out."""
 
 STOP_TIMEOUT_S: Final = 5.0
-
-TICKS = Counter(
-    "background_ticks_total",
-    "Runs of a background duty, by how they ended: ok or failed.",
-    ("loop", "outcome"),
-    registry=REGISTRY,
-)
 
 log = structlog.get_logger(__name__)
 
@@ -86,10 +78,10 @@ class Ticker:
             self._tell_refusal(error)
             return False
         except Exception as error:
-            TICKS.labels(self.name, "failed").inc()
+            BACKGROUND_TICKS.labels(self.name, "failed").inc()
             log.error("a tick failed by a fault of ours", loop=self.name, exc_info=error)
             return False
-        TICKS.labels(self.name, "ok").inc()
+        BACKGROUND_TICKS.labels(self.name, "ok").inc()
         if self._refused:
             self._refused = False
             log.info("the loop works again", loop=self.name)
@@ -97,7 +89,7 @@ class Ticker:
 
     def _tell_refusal(self, error: FencepostError) -> None:
         """A refusal, such as an absent database, lasts: it is told when it begins and ends."""
-        TICKS.labels(self.name, "failed").inc()
+        BACKGROUND_TICKS.labels(self.name, "failed").inc()
         if not self._refused:
             self._refused = True
             log.warning("a tick failed", loop=self.name, why=str(error))
