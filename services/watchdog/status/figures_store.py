@@ -201,7 +201,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="intents_open",
-        description="Intents that are not settled: ready, waiting or held by a worker.",
+        description="Intents not settled yet: ready, waiting or with a worker.",
         query=_INTENTS_OPEN,
     ),
     Figure(

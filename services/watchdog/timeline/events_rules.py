@@ -96,12 +96,13 @@ def events(story: Story) -> list[Event]:
 
 
 def _delivery(delivery: Delivery) -> Event:
-    what = " ".join(part for part in (delivery.event, delivery.event_action) if part)
+    event = " ".join(part for part in (delivery.event, delivery.event_action) if part)
     return Event(
         at=delivery.received_at,
         service="ingress",
         kind=f"delivery.{delivery.outcome.value}",
-        text=f"{what} came in at endpoint {delivery.endpoint}: {_fate(delivery)}.",
+        text=f"Delivery {delivery.delivery_id} ({event}) came in at endpoint {delivery.endpoint}: "
+        f"{_fate(delivery)}.",
         ids=ids(
             endpoint=delivery.endpoint,
             delivery_id=delivery.delivery_id,
@@ -118,7 +119,7 @@ def _fate(delivery: Delivery) -> str:
             return "accepted, it made work"
         case DeliveryOutcome.DUPLICATE:
             first = delivery.matched_delivery_id
-            return f"a duplicate, delivery {first} had made the work" if first else "a duplicate"
+            return f"a duplicate, {first} had made the work" if first else "a duplicate"
         case DeliveryOutcome.IGNORED:
             why = IGNORED_BECAUSE.get(delivery.reason, delivery.reason)
             return f"ignored, {why}" if why else "ignored"
@@ -238,6 +239,7 @@ def _attempt(attempt: Attempt) -> Iterator[Event]:
     name = f"Publication {attempt.publication_id} ({attempt.name})"
     known = ids(
         publication_id=attempt.publication_id,
+        target=attempt.target,
         attempt=attempt.attempt,
         intent_id=attempt.intent_id,
         epoch=attempt.epoch,
@@ -248,7 +250,7 @@ def _attempt(attempt: Attempt) -> Iterator[Event]:
         at=attempt.claimed_at,
         service="publisher",
         kind="publication.claimed",
-        text=f"{name}{again} was claimed, to be sent once to {attempt.target}.",
+        text=f"{name}{again} was claimed, to be sent once.",
         ids=known,
         trace_id=trace,
     )

@@ -30,6 +30,9 @@ from shared.schema.states import (
 
 SHOWN_MAX = 5
 STATUS = "fencepost status"
+NOT_RECORDED = (
+    "What was refused is not recorded: the forge's own list of deliveries shows the answer it got."
+)
 
 # What needs a person comes first, then what was achieved.
 WEIGHT = (
@@ -45,13 +48,16 @@ WEIGHT = (
 
 
 def standing(story: Story) -> str:
-    """What it waits for and since when, or that it is done, or that nothing was received."""
+    """What it waits for and since when, or that it is done, or that nothing was received.
+
+    One sentence a line, what needs a person first.
+    """
     if not story.deliveries and not story.intents and story.change_request is None:
         return _nothing_received(story)
     sentences = [*_in_doubt(story), *_open(story)]
     if not any(intent.status is IntentStatus.OPEN for intent in story.intents):
         sentences += _settled(story)
-    return " ".join(sentences)
+    return "\n".join(sentences)
 
 
 def next_commands(story: Story) -> list[str]:
@@ -69,11 +75,11 @@ def next_commands(story: Story) -> list[str]:
 
 def _submit(story: Story) -> Iterator[str]:
     if story.by_delivery and len(story.endpoints) == 1:
-        endpoint = shlex.quote(story.endpoints[0].endpoint)
-        delivery_id = shlex.quote(story.asked_for)
+        endpoint = story.endpoints[0]
+        named = f" --tenant {shlex.quote(endpoint.tenant)}" if endpoint.tenant else ""
         yield (
-            f"fencepost submit PAYLOAD.json --endpoint {endpoint} --event pull_request "
-            f"--delivery-id {delivery_id}"
+            f"fencepost submit PAYLOAD.json --endpoint {shlex.quote(endpoint.endpoint)} "
+            f"--event pull_request --delivery-id {shlex.quote(story.asked_for)}{named}"
         )
 
 
@@ -81,17 +87,19 @@ def _nothing_received(story: Story) -> str:
     asked_for = f"delivery {story.asked_for}" if story.by_delivery else story.asked_for
     first = f"Nothing was received for {asked_for}."
     if not story.endpoints:
-        return f"{first} No endpoint has ever received anything."
+        return f"{first}\nNo endpoint has ever received anything."
     heard = [_heard(endpoint, story) for endpoint in story.endpoints[:SHOWN_MAX]]
     hidden = len(story.endpoints) - len(heard)
     rest = f"; and {count(hidden, 'more endpoint')}" if hidden else ""
-    return f"{first} {'; '.join(heard)}{rest}.".replace("endpoint", "Endpoint", 1)
+    known = f"{'; '.join(heard)}{rest}.".replace("endpoint", "Endpoint", 1)
+    return f"{first}\n{known}\n{NOT_RECORDED}"
 
 
 def _heard(endpoint: Endpoint, story: Story) -> str:
+    name = f"{endpoint.tenant}/{endpoint.endpoint}" if endpoint.tenant else endpoint.endpoint
     if endpoint.heard_at is None:
-        return f"endpoint {endpoint.endpoint} has long been silent"
-    return f"endpoint {endpoint.endpoint} was last heard at {moment(endpoint.heard_at, story.now)}"
+        return f"endpoint {name} has long been silent"
+    return f"endpoint {name} was last heard at {moment(endpoint.heard_at, story.now)}"
 
 
 def _in_doubt(story: Story) -> Iterator[str]:
@@ -104,14 +112,16 @@ def _in_doubt(story: Story) -> Iterator[str]:
 
 def _doubt(attempt: Attempt, story: Story) -> str:
     since = moment(attempt.settled_at or attempt.claimed_at, story.now)
+    where = story.change_request.url if story.change_request else attempt.target
     return (
         f"Publication {attempt.publication_id} ({attempt.name}) has been in doubt since {since}: "
-        f"look at {attempt.target} on the forge; nothing is sent again until that is settled."
+        f"nothing is sent again until that is settled; look whether it is at {where}"
     )
 
 
 def _open(story: Story) -> Iterator[str]:
     still_open = [each for each in story.intents if each.status is IntentStatus.OPEN]
+    still_open.sort(key=lambda each: each.intent_id)
     for intent in still_open[:SHOWN_MAX]:
         yield f"Intent {intent.intent_id} ({intent.action}) {_where(intent, story)}"
     if len(still_open) > SHOWN_MAX:

@@ -152,12 +152,11 @@ _ENDPOINTS = statement("""
             ORDER BY d.delivery_seq DESC LIMIT %(recent_max)s
         )
     )
-    SELECT CASE WHEN %(tenant)s::text IS NULL THEN known.tenant || '/' ELSE '' END
-            || known.endpoint AS endpoint,
+    SELECT CASE WHEN %(tenant)s::text IS NULL THEN known.tenant END AS tenant, known.endpoint,
         max(recent.received_at) AS heard_at
     FROM known LEFT JOIN recent USING (tenant, endpoint)
     GROUP BY known.tenant, known.endpoint
-    ORDER BY heard_at DESC NULLS LAST, endpoint
+    ORDER BY heard_at DESC NULLS LAST, known.tenant, known.endpoint
 """)
 
 

@@ -187,8 +187,12 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An endpoint that ever sent; `heard_at` is None where that is longer ago than was looked."""
+    """An endpoint that ever sent; `heard_at` is None where that is longer ago than was looked.
 
+    `tenant` is named where all tenants were asked for.
+    """
+
+    tenant: str | None
     endpoint: str
     heard_at: datetime | None
 

@@ -243,9 +243,11 @@ def hold(**values: Any) -> Hold:
     )
 
 
-def endpoint(name: str = "github", *, heard_at: datetime | None) -> Endpoint:
+def endpoint(
+    name: str = "github", *, heard_at: datetime | None, tenant: str | None = None
+) -> Endpoint:
     """An endpoint that was heard then."""
-    return Endpoint(endpoint=name, heard_at=heard_at)
+    return Endpoint(tenant=tenant, endpoint=name, heard_at=heard_at)
 
 
 def story(**values: Any) -> Story:

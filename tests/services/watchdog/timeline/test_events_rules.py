@@ -54,14 +54,17 @@ def only(told: Story, kind: str) -> Event:
         (
             {},
             "delivery.accepted",
-            "pull_request opened came in at endpoint github: accepted, it made work.",
+            (
+                "Delivery d-1 (pull_request opened) came in at endpoint github: accepted, "
+                "it made work."
+            ),
         ),
         (
             {"outcome": DeliveryOutcome.DUPLICATE, "matched_delivery_id": "d-0"},
             "delivery.duplicate",
             (
-                "pull_request opened came in at endpoint github: a duplicate, delivery d-0 had "
-                "made the work."
+                "Delivery d-1 (pull_request opened) came in at endpoint github: a duplicate, d-0 "
+                "had made the work."
             ),
         ),
         (
@@ -69,14 +72,17 @@ def only(told: Story, kind: str) -> Event:
             | {"event_action": ""},
             "delivery.ignored",
             (
-                "ping came in at endpoint github: ignored, the forge only asked whether somebody "
-                "listens."
+                "Delivery d-1 (ping) came in at endpoint github: ignored, the forge only asked "
+                "whether somebody listens."
             ),
         ),
         (
             {"outcome": DeliveryOutcome.IGNORED, "reason": "of-a-later-version"},
             "delivery.ignored",
-            "pull_request opened came in at endpoint github: ignored, of-a-later-version.",
+            (
+                "Delivery d-1 (pull_request opened) came in at endpoint github: ignored, "
+                "of-a-later-version."
+            ),
         ),
     ],
 )
@@ -256,7 +262,8 @@ def test_a_publication_is_told_from_claim_to_proof(
     told = story(attempts=(attempt(status=status, **values),))
     claimed = only(told, "publication.claimed")
     assert claimed.at == at(40)
-    assert claimed.text.endswith("was claimed, to be sent once to github.com/1296269#7.")
+    assert claimed.text.endswith("was claimed, to be sent once.")
+    assert claimed.ids["target"] == "github.com/1296269#7"
     ended = only(told, f"publication.{status.value}")
     assert (ended.text, ended.at, ended.service) == (text, at(41), "publisher")
 

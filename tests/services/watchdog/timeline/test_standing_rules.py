@@ -2,7 +2,12 @@
 
 import pytest
 
-from services.watchdog.timeline.standing_rules import WEIGHT, next_commands, standing
+from services.watchdog.timeline.standing_rules import (
+    NOT_RECORDED,
+    WEIGHT,
+    next_commands,
+    standing,
+)
 from services.watchdog.timeline.story_rules import Story
 from shared.schema.states import (
     AttemptStatus,
@@ -30,6 +35,7 @@ from tests.services.watchdog.timeline.facts import (
     waiting,
 )
 
+NOTHING = "Nothing was received for delivery d-9.\n"
 OPEN = {"deliveries": (delivery(),), "intents": (intent(),)}
 DONE = {"deliveries": (delivery(),), "intents": (settled(IntentStatus.SUCCEEDED),)}
 IN_DOUBT = attempt(status=AttemptStatus.UNCERTAIN, detail="the answer was lost", remote_url=None)
@@ -38,13 +44,17 @@ SENDING = attempt(status=AttemptStatus.RUNNING, settled_at=None, remote_url=None
 STANDINGS = {
     "nothing was ever received": (
         nothing(),
-        "Nothing was received for delivery d-9. No endpoint has ever received anything.",
+        "Nothing was received for delivery d-9.\nNo endpoint has ever received anything.",
     ),
     "nothing was received, but the endpoint lives": (
         nothing(endpoints=(endpoint(heard_at=at(60 - 3 * 3600)),)),
+        f"{NOTHING}Endpoint github was last heard at 09:01:00 UTC (3 h ago).\n{NOT_RECORDED}",
+    ),
+    "nothing was received by any tenant": (
+        nothing(endpoints=(endpoint(heard_at=at(50), tenant="acme"),)),
         (
-            "Nothing was received for delivery d-9. Endpoint github was last heard at 09:01:00 UTC "
-            "(3 h ago)."
+            f"{NOTHING}Endpoint acme/github was last heard at 12:00:50 UTC (10 s ago)."
+            f"\n{NOT_RECORDED}"
         ),
     ),
     "nothing was received for an address, several endpoints": (
@@ -54,18 +64,17 @@ STANDINGS = {
             endpoints=(endpoint("a", heard_at=at(50)), endpoint("b", heard_at=None)),
         ),
         (
-            f"Nothing was received for {URL}. Endpoint a was last heard at 12:00:50 UTC (10 s "
-            "ago); endpoint b has long been silent."
+            f"Nothing was received for {URL}.\nEndpoint a was last heard at 12:00:50 UTC (10 s "
+            f"ago); endpoint b has long been silent.\n{NOT_RECORDED}"
         ),
     ),
     "nothing was received, many endpoints": (
         nothing(endpoints=tuple(endpoint(f"e{n}", heard_at=NOON) for n in range(7))),
-        "Nothing was received for delivery d-9. Endpoint e0 was last heard at 12:00:00 UTC (1 min "
-        "ago); "
+        f"{NOTHING}Endpoint e0 was last heard at 12:00:00 UTC (1 min ago); "
         + "; ".join(
             f"endpoint e{n} was last heard at 12:00:00 UTC (1 min ago)" for n in range(1, 5)
         )
-        + "; and 2 more endpoints.",
+        + f"; and 2 more endpoints.\n{NOT_RECORDED}",
     ),
     "ready, nobody there": (
         story(**OPEN, ready=(ready(),)),
@@ -102,8 +111,8 @@ STANDINGS = {
             attempts=(IN_DOUBT,),
         ),
         (
-            "Publication 3 (review) has been in doubt since 12:00:41 UTC (19 s ago): look at "
-            "github.com/1296269#7 on the forge; nothing is sent again until that is settled. "
+            "Publication 3 (review) has been in doubt since 12:00:41 UTC (19 s ago): nothing is "
+            f"sent again until that is settled; look whether it is at {URL}\n"
             "Intent 12 (container-dispatch) has waited since 12:00:50 UTC (10 s ago) for "
             "publication 3 to be settled."
         ),
@@ -141,16 +150,16 @@ STANDINGS = {
     "an attempt whose sender is gone": (
         story(**DONE, attempts=(SENDING,)),
         (
-            "Publication 3 (review) has been in doubt since 12:00:40 UTC (20 s ago): look at "
-            "github.com/1296269#7 on the forge; nothing is sent again until that is settled. Done "
-            "at 12:01:00 UTC (now); nothing was published."
+            "Publication 3 (review) has been in doubt since 12:00:40 UTC (20 s ago): nothing is "
+            f"sent again until that is settled; look whether it is at {URL}\n"
+            "Done at 12:01:00 UTC (now); nothing was published."
         ),
     ),
     "held": (
         story(**OPEN, ready=(ready(workers=1),), holds=(hold(), hold(released_at=at(50)))),
         (
             "Intent 12 (container-dispatch) has been ready since 12:00:00 UTC (1 min ago): 1 "
-            "worker could take it from queue reviews. Hold 4 has stopped its publications since "
+            "worker could take it from queue reviews.\nHold 4 has stopped its publications since "
             "12:00:05 UTC (55 s ago): incident."
         ),
     ),
@@ -170,7 +179,7 @@ STANDINGS = {
     ),
     "done, then closed": (
         story(**DONE, change_request=change_request(state=ChangeRequestState.CLOSED)),
-        "Done at 12:01:00 UTC (now); nothing was published. The change request is closed.",
+        "Done at 12:01:00 UTC (now); nothing was published.\nThe change request is closed.",
     ),
     "done, and a duplicate after it": (
         story(
@@ -251,6 +260,16 @@ COMMANDS = {
             (
                 "fencepost submit PAYLOAD.json --endpoint github --event pull_request "
                 "--delivery-id d-9"
+            ),
+            "fencepost status",
+        ],
+    ),
+    "nothing, one endpoint of another tenant": (
+        nothing(endpoints=(endpoint(heard_at=NOON, tenant="acme"),)),
+        [
+            (
+                "fencepost submit PAYLOAD.json --endpoint github --event pull_request "
+                "--delivery-id d-9 --tenant acme"
             ),
             "fencepost status",
         ],

@@ -1,0 +1,85 @@
+"""One call of a command: connected, made, and its refusal told in a sentence with an exit code."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+import typer
+
+from fencepost.cli.connection import Connection
+from fencepost.cli.output import plain
+
+if TYPE_CHECKING:
+    from fencepost.channel import Channel
+    from fencepost.errors import FencepostError
+
+T = TypeVar("T")
+
+EXIT_REFUSED: Final = 1
+EXIT_UNAVAILABLE: Final = 3
+UNAVAILABLE: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+
+
+def call(connection: Connection, work: "Callable[[Channel], Awaitable[T]]") -> T:
+    """The answer; a refusal ends the command."""
+    from fencepost.errors import FencepostError  # noqa: PLC0415  (keeps --help quick)
+
+    try:
+        return attempt(connection, work)
+    except FencepostError as error:
+        end_refused(connection, error)
+
+
+def attempt(connection: Connection, work: "Callable[[Channel], Awaitable[T]]") -> T:
+    """The answer; raises FencepostError."""
+    from fencepost import channel  # noqa: PLC0415  (keeps --help quick)
+
+    settings = channel.ChannelSettings(
+        target=connection.address,
+        api_key=connection.api_key,
+        tenant=connection.tenant,
+        tls=None if connection.ca is None else channel.Tls(ca=connection.ca),
+        allow_plaintext=connection.plaintext,
+    )
+
+    async def connected() -> T:
+        async with channel.connect(settings) as opened:
+            return await work(opened)
+
+    return asyncio.run(connected())
+
+
+def end_refused(connection: Connection, error: "FencepostError", *, hint: str = "") -> NoReturn:
+    """Tells why, and what to do next; ends with 3 where trying again may help, else with 1."""
+    sentence = " ".join(part for part in (_sentence(connection, error), hint) if part)
+    if connection.as_json:
+        told = {
+            "reason": error.reason or error.code.name,
+            "code": error.code.name,
+            "message": sentence,
+            "retriable": error.retriable,
+        }
+        typer.echo(json.dumps({"error": told}, ensure_ascii=False, indent=2))
+    else:
+        typer.echo(plain(sentence), err=True)
+    raise typer.Exit(EXIT_UNAVAILABLE if error.code.name in UNAVAILABLE else EXIT_REFUSED)
+
+
+def _sentence(connection: Connection, error: "FencepostError") -> str:
+    address, service, code = connection.address, connection.service, error.code.name
+    if not error.reason and code == "UNAVAILABLE":
+        return (
+            f"Nobody answers at {address}: is {service} running there? Start the suite with "
+            f"`make run`, or name where it is with --address or {connection.variable}. "
+            f"({error.message})"
+        )
+    if not error.reason and code == "UNIMPLEMENTED":
+        return (
+            f"What answers at {address} does not know this call: is it {service}? Name where "
+            f"that is with --address or {connection.variable}."
+        )
+    where = ""
+    if code == "UNAUTHENTICATED":
+        where = f" (The key was read from {connection.key_source}.)"
+    return f"{error.reason or code}: {error.message}{where}"
