@@ -150,7 +150,7 @@ class SpanExport(SpanProcessor):
             async with asyncio.timeout(within_ms / 1000):
                 await asyncio.wrap_future(_in_daemon_thread(self._batches.shutdown))
         except TimeoutError:
-            _in_daemon_thread(self._counted.shutdown)
+            self._counted.abandon()
         lost = self._queued - self._counted.settled
         if lost:
             TRACE_SPANS_LOST.labels(EXIT).inc(lost)
@@ -163,12 +163,15 @@ class _CountedExporter(SpanExporter):
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         self._failing = False
+        self._abandoned = False
         self.taken = 0
         self.settled = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.taken += len(spans)
         result = self._exporter.export(spans)
+        if self._abandoned:
+            return result
         self.settled += len(spans)
         if result is SpanExportResult.SUCCESS:
             TRACE_SPANS_EXPORTED.inc(len(spans))
@@ -179,6 +182,11 @@ class _CountedExporter(SpanExporter):
 
     def shutdown(self) -> None:
         self._exporter.shutdown()
+
+    def abandon(self) -> None:
+        """Ends an export under way; what is not settled by now is somebody else's to count."""
+        self._abandoned = True
+        _in_daemon_thread(self._exporter.shutdown)
 
     def _say_once(self, *, failing: bool) -> None:
         if failing and not self._failing:
