@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from services.dispatcher.checkpoints.operations import CheckpointOperations, Flush, FlushAnswer
+from services.dispatcher.checkpoints.spans_store import WorkerSpan
 from services.dispatcher.checkpoints.store import Checkpoint
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
 from services.dispatcher.dispatch.operations import DispatchOperations
@@ -32,6 +33,7 @@ from shared.schema.states import Disposition
 from tests.rows import Row, Rows, Work
 
 LEASE_MS = 1_800_000
+WRITTEN = ("intents", "ready", "waiting", "leases", "dispatches", "runs", "flushes", "run_spans")
 
 
 def dispatcher_settings(database_url: str, **changes: Any) -> DispatcherSettings:
@@ -84,6 +86,26 @@ def failed(
 
 def released(*, delay_ms: int = 0) -> Released:
     return Released(delay_ms=delay_ms, reason="given back")
+
+
+OUTCOMES: tuple[Outcome, ...] = (
+    completed(result=b"fine"),
+    failed(),
+    failed(Disposition.PERMANENT),
+    failed(Disposition.BLOCKED),
+    released(),
+)
+"""One of each kind."""
+
+
+def span(work: Work, number: int = 1) -> WorkerSpan:
+    """A finished span of this work."""
+    return WorkerSpan(
+        intent_id=work.intent_id,
+        trace_id=bytes([1]) * 16,
+        span_id=bytes([number]) * 8,
+        otlp_span=b"span",
+    )
 
 
 def settlement(fence: Fence, outcome: Outcome, **changes: Any) -> Settlement:
@@ -195,3 +217,16 @@ class Desk:
     async def intent(self, work: Work) -> Row:
         """The intent's row."""
         return await self.rows.one("intents", intent_id=work.intent_id)
+
+    async def everything(self) -> list[list[Row]]:
+        """What a refused call must leave as it is."""
+        return [await self.rows.all(table) for table in WRITTEN]
+
+    async def place(self, work: Work) -> str:
+        """Where an intent stands: its status, and the tables that hold it."""
+        tables = [
+            table
+            for table in ("ready", "waiting", "leases")
+            if await self.rows.all(table, intent_id=work.intent_id)
+        ]
+        return " ".join([(await self.intent(work))["status"], *tables])
