@@ -30,7 +30,6 @@ from fencepost.dispatcher.v1.intents_pb2_grpc import (
 from grpc import aio
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import Tracer
 from pydantic import SecretStr
 
 from shared.credentials import secret_digest
@@ -40,6 +39,7 @@ from shared.rpc.key_store import KeyRow
 from shared.rpc.open_calls import OpenCalls
 from shared.rpc.pipeline import Pipeline
 from shared.rpc.server import RpcServer
+from shared.rpc.server_span import SpanFactory
 from shared.settings import RuntimeSettings
 
 KINDS = ("bare", "full", "recorded")
@@ -76,7 +76,7 @@ async def serve_bare() -> None:
     await server.wait_for_termination()
 
 
-async def serve_full(tracer: Tracer | None) -> None:
+async def serve_full(spans: SpanFactory | None) -> None:
     """The same on the runtime."""
     settings = RuntimeSettings(
         database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"),
@@ -97,7 +97,7 @@ async def serve_full(tracer: Tracer | None) -> None:
     pipeline = Pipeline(
         calls=OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max),
         authenticator=Authenticator(lookup, cache_ms=settings.key_cache_ms),
-        tracer=tracer,
+        spans=spans,
         default_deadline_ms=settings.request_default_deadline_ms,
         may_serve=lambda: None,
     )
@@ -108,11 +108,11 @@ async def serve_full(tracer: Tracer | None) -> None:
     await asyncio.Event().wait()
 
 
-def recording_tracer() -> Tracer:
+def recording() -> SpanFactory | None:
     """Records everything and drops it."""
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(DroppingExporter()))
-    return provider.get_tracer("bench")
+    return SpanFactory.of(provider.get_tracer("bench"))
 
 
 async def drive(address: str, *, seconds: float, in_flight: int) -> int:
@@ -196,7 +196,7 @@ def main() -> None:
     if given.serve == "bare":
         asyncio.run(serve_bare())
     elif given.serve:
-        asyncio.run(serve_full(recording_tracer() if given.serve == "recorded" else None))
+        asyncio.run(serve_full(recording() if given.serve == "recorded" else None))
     elif given.drive:
         answered = drive(given.drive, seconds=given.seconds, in_flight=given.in_flight)
         sys.stdout.write(f"{asyncio.run(answered)}\n")

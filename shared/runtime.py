@@ -29,6 +29,7 @@ from shared.rpc.open_calls import OpenCalls
 from shared.rpc.pipeline import Pipeline
 from shared.rpc.server import PortUnavailableError, RpcServer
 from shared.rpc.server_info import ServerInfo, ServerInfoServicer, limits_of
+from shared.rpc.server_span import SpanFactory
 from shared.rpc.tls import CertificateUnreadableError
 from shared.schema_fit import SchemaFit
 from shared.settings import RuntimeSettings
@@ -172,7 +173,7 @@ class Runtime:
         return Pipeline(
             calls=self.calls,
             authenticator=self.authenticator,
-            tracer=self.tracer if self.settings.otlp_endpoint else None,
+            spans=SpanFactory.of(self.tracer) if self.settings.otlp_endpoint else None,
             default_deadline_ms=self.settings.request_default_deadline_ms,
             may_serve=self.schema.require,
         )

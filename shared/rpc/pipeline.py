@@ -16,7 +16,6 @@ from fencepost.errors import DeadlineTooShort
 from fencepost.validation import check
 from google.protobuf.message import Message
 from grpc import aio
-from opentelemetry.trace import Tracer
 
 from shared.rpc.authentication import Authenticator
 from shared.rpc.caller import ANY, set_current_caller
@@ -24,6 +23,7 @@ from shared.rpc.methods import Method, Streaming, Unary
 from shared.rpc.open_calls import OpenCall, OpenCalls
 from shared.rpc.outcomes import OK, Outcome, cancelled, outcome_of, tell
 from shared.rpc.recording import Recorder
+from shared.rpc.server_span import SpanFactory
 
 Input = TypeVar("Input", bytes, AsyncIterator[bytes])
 Output = TypeVar("Output", bytes, None)
@@ -41,7 +41,7 @@ class Pipeline:
 
     calls: OpenCalls
     authenticator: Authenticator
-    tracer: Tracer | None
+    spans: SpanFactory | None
     """None when nothing is exported: calls then cost no span."""
 
     default_deadline_ms: int
@@ -67,7 +67,7 @@ class _Rpc:
         self._shared = shared
         self._method = method
         self._streaming = streaming
-        self._recorder = Recorder(shared.tracer, method.name)
+        self._recorder = Recorder(shared.spans, method.name)
 
     async def _framed(
         self,

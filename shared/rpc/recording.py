@@ -6,10 +6,11 @@ from time import perf_counter
 
 import structlog
 from grpc import StatusCode
-from opentelemetry.trace import Span, Tracer
+from opentelemetry.trace import Span
 
 from shared.metrics import RPC_SERVER_DURATION, RPC_SERVER_IN_FLIGHT, RPC_SERVER_REFUSALS
 from shared.rpc.outcomes import OK, Outcome
+from shared.rpc.server_span import SpanFactory
 from shared.rpc.spans import end_span, start_span
 
 log = structlog.get_logger(__name__)
@@ -26,8 +27,8 @@ class Recording:
 class Recorder:
     """Records the calls of one method."""
 
-    def __init__(self, tracer: Tracer | None, method: str) -> None:
-        self._tracer = tracer
+    def __init__(self, spans: SpanFactory | None, method: str) -> None:
+        self._spans = spans
         self._method = method
         self._in_flight = 0
         self._ok = RPC_SERVER_DURATION.labels(method, StatusCode.OK.name)
@@ -36,7 +37,7 @@ class Recorder:
     def begin(self, metadata: Mapping[str, str | bytes]) -> Recording:
         """Starts the clock and the span."""
         self._in_flight += 1
-        return Recording(start_span(self._tracer, self._method, metadata), perf_counter())
+        return Recording(start_span(self._spans, self._method, metadata), perf_counter())
 
     def end(self, recording: Recording, outcome: Outcome) -> None:
         """Records how the call really ended."""

@@ -14,37 +14,34 @@ from opentelemetry.trace import (
     NonRecordingSpan,
     Span,
     SpanContext,
-    SpanKind,
     Status,
     StatusCode,
     TraceFlags,
-    Tracer,
     TraceState,
     set_span_in_context,
 )
 
 from shared import semantic
 from shared.rpc.outcomes import FAULTS, Outcome
+from shared.rpc.server_span import SpanFactory
 
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _NO_CONTEXT = Context()
 
 
-def start_span(tracer: Tracer | None, method: str, metadata: Mapping[str, str | bytes]) -> Span:
+def start_span(spans: SpanFactory | None, method: str, metadata: Mapping[str, str | bytes]) -> Span:
     """A span that is current for the rest of this task.
 
-    Without a tracer, or in a trace that its caller does not record, it records nothing and is what
-    the caller sent, so that whoever does record below has the right parent.
+    Where nothing is exported, or the trace is not sampled, it records nothing and is what the
+    caller sent, so that whoever does record below has the right parent.
     """
     parent = _parent(metadata)
-    if tracer is None or (parent is not None and not parent.trace_flags.sampled):
-        span: Span = NonRecordingSpan(parent or _unrecorded())
-    else:
-        context = _NO_CONTEXT
-        if parent is not None:
-            context = set_span_in_context(NonRecordingSpan(parent), _NO_CONTEXT)
+    span: Span | None = None
+    if spans is not None:
         attributes = {semantic.RPC_SYSTEM_NAME: "grpc", semantic.RPC_METHOD: method}
-        span = tracer.start_span(method, context, SpanKind.SERVER, attributes)
+        span = spans.start(method, parent, attributes)
+    if span is None:
+        span = NonRecordingSpan(parent or _unrecorded())
     # Every call has a task of its own, so nothing has to be put back.
     otel_context.attach(set_span_in_context(span, _NO_CONTEXT))
     return span

@@ -24,6 +24,7 @@ from shared.rpc.open_calls import OpenCalls
 from shared.rpc.pipeline import Pipeline
 from shared.rpc.server import RpcServer
 from shared.rpc.server_info import ServerInfo, ServerInfoServicer, limits_of
+from shared.rpc.server_span import SpanFactory
 from shared.settings import RuntimeSettings
 from tests.waiting import until
 
@@ -181,7 +182,7 @@ async def serving(
     pipeline = Pipeline(
         calls=calls,
         authenticator=Authenticator(lookup or keys.lookup, cache_ms=settings.key_cache_ms),
-        tracer=provider.get_tracer("test"),
+        spans=SpanFactory.of(provider.get_tracer("test")),
         default_deadline_ms=settings.request_default_deadline_ms,
         may_serve=lambda: None,
     )

@@ -10,11 +10,16 @@ import pytest
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest, GetIntentResponse
 from fencepost.errors import FencepostError, Internal, LeaseLost, Overloaded
 from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, StatusCode
 
 from shared import semantic
 from shared.metrics import REGISTRY
+from shared.rpc.server_span import SpanFactory
 from tests.shared.rpc.raw import raw_stub
 from tests.shared.rpc.served import Context, Served, empty_intent
 from tests.shared.rpc.test_statuses import raising
@@ -153,3 +158,84 @@ async def test_a_cancellation_of_the_methods_own_is_no_cancelled_call(served: Se
 async def test_a_traceparent_that_is_none_starts_a_trace_of_its_own(served: Served) -> None:
     await served.intent_stub().GetIntent(REQUEST, metadata=(("traceparent", "00-zz-zz-01"),))
     assert (await served.span()).parent is None
+
+
+async def test_a_call_whose_caller_does_not_record_it_is_not_recorded(served: Served) -> None:
+    inside: list[trace.SpanContext] = []
+
+    async def answer(request: object, context: Context) -> GetIntentResponse:
+        inside.append(trace.get_current_span().get_span_context())
+        return await empty_intent(REQUEST, context)
+
+    served.intents.answer = answer
+    parent = f"00-{0xABC:032x}-{0xDEF:016x}-00"
+    await served.intent_stub().GetIntent(REQUEST, metadata=(("traceparent", parent),))
+    assert served.spans.get_finished_spans() == ()
+    # Whoever records below has the caller itself for a parent.
+    assert (inside[0].trace_id, inside[0].span_id) == (0xABC, 0xDEF)
+
+
+async def test_a_method_can_add_to_its_span(served: Served) -> None:
+    async def answer(request: object, context: Context) -> GetIntentResponse:
+        span = trace.get_current_span()
+        assert span.is_recording()
+        span.set_attributes({semantic.QUEUE: "reviews"})
+        span.add_event("half way", {"done": 1})
+        return await empty_intent(REQUEST, context)
+
+    served.intents.answer = answer
+    await served.intent_stub().GetIntent(REQUEST)
+    span = await served.span()
+    assert span.attributes is not None
+    assert span.attributes[semantic.QUEUE] == "reviews"
+    assert [event.name for event in span.events] == ["half way"]
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert span.start_time < span.end_time
+
+
+def test_what_begins_here_is_sampled_and_a_callers_decision_is_kept() -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(0.25)), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    spans = SpanFactory.of(provider.get_tracer("test"))
+    assert spans is not None
+    roots = [spans.start("root", None, {}) for _ in range(1000)]
+    recorded = [root for root in roots if root is not None]
+    assert 150 < len(recorded) < 350
+    sampled = trace.SpanContext(1, 2, True, trace.TraceFlags(1))
+    child = spans.start("child", sampled, {})
+    assert child is not None
+    child.end()
+    child.end()
+    [span] = kept.get_finished_spans()
+    assert span.parent == sampled
+    assert span.resource == provider.resource
+    assert spans.start("child", trace.SpanContext(1, 2, True, trace.TraceFlags(0)), {}) is None
+
+
+def test_the_exporter_takes_it_like_any_other_span() -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    spans = SpanFactory.of(provider.get_tracer("test"))
+    assert spans is not None
+    ours = spans.start(METHOD, None, {semantic.RPC_METHOD: METHOD})
+    assert ours is not None
+    ours.record_exception(ValueError("boom"))
+    ours.set_status(StatusCode.ERROR, "INTERNAL")
+    ours.end()
+    with provider.get_tracer("test").start_as_current_span(
+        METHOD, kind=SpanKind.SERVER, attributes={semantic.RPC_METHOD: METHOD}
+    ) as theirs:
+        theirs.record_exception(ValueError("boom"))
+        theirs.set_status(StatusCode.ERROR, "INTERNAL")
+    first, second = (
+        encode_spans([span]).resource_spans[0].scope_spans[0].spans[0]
+        for span in kept.get_finished_spans()
+    )
+    assert (first.name, first.kind, first.status) == (second.name, second.kind, second.status)
+    assert first.attributes == second.attributes
+    assert first.flags == second.flags
+    keys = [[each.key for each in span.events[0].attributes] for span in (first, second)]
+    assert keys[0] == keys[1]
