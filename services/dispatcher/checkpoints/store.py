@@ -95,10 +95,12 @@ async def write_run(
     epoch: int,
 ) -> Written | None:
     """Writes the next version; None when the run is not at the version it is based on (C2)."""
-    write = _BEGIN_RUN if checkpoint.based_on_version == 0 else _ADVANCE_RUN
+    based_on = checkpoint.based_on_version
+    write, guard = (_ADVANCE_RUN, {"based_on_version": based_on}) if based_on else (_BEGIN_RUN, {})
     return await tx.one(
         write,
         Written,
+        **guard,
         tenant=tenant,
         key=key,
         action=action,
@@ -106,7 +108,6 @@ async def write_run(
         intent_id=intent_id,
         epoch=epoch,
         flush_id=checkpoint.flush_id,
-        based_on_version=checkpoint.based_on_version,
         state=checkpoint.state,
         state_schema_version=checkpoint.state_schema_version,
         state_codec=checkpoint.state_codec,

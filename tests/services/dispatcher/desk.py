@@ -2,10 +2,12 @@
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from psycopg import AsyncConnection
 from pydantic import SecretStr
 
 from services.dispatcher.checkpoints.operations import CheckpointOperations, Flush, FlushAnswer
@@ -60,6 +62,16 @@ def new_session(tenant: str = "acme", **changes: Any) -> NewSession:
         "place": f"replica/{uuid.uuid4()}",
     }
     return NewSession(**{**said, **changes})
+
+
+WRONG_FENCES: tuple[dict[str, Any], ...] = (
+    {"holder": "holder-2"},
+    {"epoch": 2},
+    {"key": "github.com/1#7@0000000000000000000000000000000000000000"},
+    {"action": "another-bot"},
+    {"intent_id": 4711},
+)
+"""Each makes another's fence of the first grant's."""
 
 
 def fence_of(work: Work | Grant, **changes: Any) -> Fence:
@@ -131,6 +143,17 @@ def checkpoint(**changes: Any) -> Checkpoint:
     }
     digest = hashlib.sha256(repr(sorted(said.items())).encode()).digest()
     return Checkpoint(request_sha256=digest, **said)
+
+
+@asynccontextmanager
+async def opened(owner_url: str, service_url: str) -> AsyncIterator["Desk"]:
+    """A desk on this database; rows are made as its owner."""
+    settings = dispatcher_settings(service_url)
+    async with (
+        await AsyncConnection.connect(owner_url, autocommit=True) as connection,
+        Database.create(settings, application_name="dispatcher") as database,
+    ):
+        yield Desk(Rows(connection), database, settings)
 
 
 @dataclass(frozen=True)
@@ -230,3 +253,10 @@ class Desk:
             if await self.rows.all(table, intent_id=work.intent_id)
         ]
         return " ".join([(await self.intent(work))["status"], *tables])
+
+    async def rival(self, work: Work, **values: Any) -> Work:
+        """Another intent for the same key and action, ready to be granted."""
+        values = {"suffix": work.suffix, "action": work.action, **values}
+        other = await self.rows.intent(work.change_request, **values)
+        await self.rows.ready(other)
+        return other

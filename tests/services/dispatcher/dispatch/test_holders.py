@@ -11,6 +11,7 @@ from shared.schema.states import Disposition
 from tests.rows import from_now
 from tests.services.dispatcher.desk import (
     OUTCOMES,
+    WRONG_FENCES,
     Desk,
     completed,
     failed,
@@ -19,14 +20,6 @@ from tests.services.dispatcher.desk import (
     settlement,
     span,
 )
-
-WRONG_FENCES: list[dict[str, Any]] = [
-    {"holder": "holder-2"},
-    {"epoch": 2},
-    {"key": "github.com/1#7@0000000000000000000000000000000000000000"},
-    {"action": "another-bot"},
-    {"intent_id": 4711},
-]
 
 
 @pytest.mark.guarantee("Q8")

@@ -1,7 +1,5 @@
 """Grants against leases that exist: taken, taken over, waited for, or settled as what they are."""
 
-from typing import Any
-
 import pytest
 
 from services.dispatcher.dispatch.grant_operations import Grant
@@ -10,7 +8,7 @@ from services.dispatcher.dispatch.settle_operations import Settlement
 from services.dispatcher.intents.operations import Enqueue
 from services.dispatcher.intents.store import NewIntent
 from shared.keys import Key
-from tests.rows import Work, from_now
+from tests.rows import from_now
 from tests.services.dispatcher.desk import Desk, completed, settlement
 from tests.services.dispatcher.desk import fence_of as fence
 
@@ -18,23 +16,10 @@ PAST_MS = -1000
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 
-async def second_intent(desk: Desk, work: Work, **values: Any) -> Work:
-    """Another intent for the same key and action, as EnqueueIntents may add."""
-    values = {"suffix": work.suffix, "action": work.action, **values}
-    return await desk.rows.intent(work.change_request, **values)
-
-
-async def rival(desk: Desk, work: Work, **values: Any) -> Work:
-    """The same, ready to be granted."""
-    other = await second_intent(desk, work, **values)
-    await desk.rows.ready(other)
-    return other
-
-
 @pytest.mark.guarantee("Q1")
 async def test_of_two_intents_of_one_key_one_grant_leases_one(desk: Desk) -> None:
     work = await desk.ready()
-    other = await rival(desk, work)
+    other = await desk.rival(work)
     [grant] = await desk.grant(limit=10)
     assert grant.intent.intent_id == work.intent_id
     assert await desk.place(other) in ("open ready", "open waiting")
@@ -45,14 +30,14 @@ async def test_of_two_intents_of_one_key_one_grant_leases_one(desk: Desk) -> Non
 @pytest.mark.guarantee("Q1")
 async def test_two_actions_on_one_key_are_granted_side_by_side(desk: Desk) -> None:
     work = await desk.ready()
-    await rival(desk, work, action="another-bot")
+    await desk.rival(work, action="another-bot")
     assert {grant.action for grant in await desk.grant()} == {work.action, "another-bot"}
 
 
 async def test_what_is_behind_many_of_one_key_does_not_wait_for_them(desk: Desk) -> None:
     held = await desk.running()
     for _ in range(5):
-        await rival(desk, held)
+        await desk.rival(held)
     behind = await desk.ready()
     [grant] = await desk.grant(limit=1)
     assert grant.key == behind.key
@@ -62,7 +47,9 @@ async def test_what_is_behind_many_of_one_key_does_not_wait_for_them(desk: Desk)
 @pytest.mark.parametrize("state", ["free", "dead"])
 async def test_a_free_or_dead_lease_is_taken_at_the_next_epoch(desk: Desk, state: str) -> None:
     work = await desk.ready()
-    await desk.rows.lease(work, state=state, epoch=7, intent_id=1, settled_at=LONG_AGO, attempts=4)
+    await desk.rows.lease(
+        work, state=state, epoch=7, intent_id=4711, settled_at=LONG_AGO, attempts=4
+    )
     [grant] = await desk.grant()
     assert (grant.epoch, grant.attempt) == (8, 1)
     lease = await desk.lease(work)
@@ -75,7 +62,7 @@ async def test_a_free_or_dead_lease_is_taken_at_the_next_epoch(desk: Desk, state
 async def test_a_newer_generation_takes_any_lease_that_does_not_run(desk: Desk, state: str) -> None:
     work = await desk.ready(generation=3)
     await desk.rows.lease(
-        work, state=state, epoch=4, generation=2, intent_id=1, settled_at=LONG_AGO
+        work, state=state, epoch=4, generation=2, intent_id=4711, settled_at=LONG_AGO
     )
     [grant] = await desk.grant()
     assert (grant.epoch, grant.intent.generation) == (5, 3)
@@ -178,7 +165,7 @@ async def test_a_running_lease_in_its_time_is_not_taken_by_any_generation(
     desk: Desk, lease_generation: int
 ) -> None:
     work = await desk.running(generation=lease_generation)
-    other = await rival(desk, work, generation=2)
+    other = await desk.rival(work, generation=2)
     before = await desk.lease(work)
     assert await desk.grant() == []
     assert await desk.lease(work) == before
@@ -191,7 +178,7 @@ async def test_a_lease_past_its_time_is_taken_over_and_the_displaced_intent_is_j
     desk: Desk,
 ) -> None:
     work = await desk.running(claimable_in_ms=PAST_MS, epoch=3, attempts=2)
-    other = await rival(desk, work)
+    other = await desk.rival(work)
     stream = await desk.stream()
     [grant] = await desk.grant(stream)
     assert (grant.intent.intent_id, grant.epoch, grant.attempt) == (other.intent_id, 4, 1)
@@ -215,7 +202,7 @@ async def test_a_lease_past_its_time_is_taken_over_and_the_displaced_intent_is_j
 @pytest.mark.guarantee("L1")
 async def test_an_older_generation_takes_nothing_over(desk: Desk) -> None:
     work = await desk.running(generation=3, claimable_in_ms=PAST_MS)
-    other = await rival(desk, work, generation=2)
+    other = await desk.rival(work, generation=2)
     assert await desk.grant() == []
     assert await desk.place(other) == "open waiting"
     assert (await desk.intent(work))["status"] == "open"
