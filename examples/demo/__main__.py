@@ -9,13 +9,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from services.suite import SuiteError
-from shared.embedded import EmbeddedPostgresError
+import httpx
+from fencepost.errors import FencepostError
 
 from examples.child_process import StartError
 from examples.demo.cast import BOT, Cast, on_stage
 from examples.demo.figures import measure, wrong
 from examples.demo.play import Play, StepFailedError, show_timeline
+from services.suite import SuiteError
+from shared.embedded import EmbeddedPostgresError
 
 FAILURES = (StepFailedError, SuiteError, EmbeddedPostgresError, StartError, ChildProcessError)
 
@@ -44,7 +46,12 @@ def _show(cast: Cast, play: Play) -> int:
     for service, process_id in cast.suite.process_ids.items():
         _say(f"  {service:<10} {cast.suite.addresses.grpc[service]:<16} process {process_id}")
     _say(f"Posting {cast.pull.url} as a signed webhook, twice …")
-    story = play.perform()
+    try:
+        story = play.perform()
+    except (httpx.HTTPError, FencepostError) as unanswered:
+        # Whose end it was says more than the call that met it.
+        cast.must_be_alive()
+        raise StepFailedError(f"A call was not answered: {unanswered}") from unanswered
     print(show_timeline(cast, story.delivery_id))
     figures = measure(cast, story)
     faults = wrong(figures, story, cast)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ BOT = "examples.demo_bot"
 
 TENANT = "demo"
 ENDPOINT = "demo"
-WEBHOOK_SECRET = "a secret for this demonstration alone"  # noqa: S105 - throw-away
+WEBHOOK_SECRET = "a secret for this demonstration alone"
 STOP_TIMEOUT_S = 15.0
 
 
@@ -62,6 +63,10 @@ class Cast:
     bot: "subprocess.Popen[bytes]"
     bot_log: Path
     pull: Pull
+
+    def let_go(self) -> None:
+        """Sends the bot SIGUSR1, for bots that wait for it."""
+        self.bot.send_signal(signal.SIGUSR1)
 
     def must_be_alive(self) -> None:
         """Raises SuiteError or ChildProcessError when somebody has left by himself."""

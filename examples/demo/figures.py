@@ -36,10 +36,9 @@ class Figures:
 def measure(cast: Cast, story: Story) -> Figures:
     """Reads the figures off the story, the forge, the receiver and the processes."""
     granted = story.of_kind("lease.granted")
-    created = story.of_kind("intent.created")
     return Figures(
         delivery=story.delivery_id,
-        review_key=created[0].ids.get("key", "") if created else "",
+        review_key=story.review_key,
         dispatch_epoch=max((int(event.ids["epoch"]) for event in granted), default=0),
         flushes=len(story.of_kind("checkpoint.flushed")),
         publications=len(story.of_kind("publication.succeeded")),
@@ -58,8 +57,7 @@ def wrong(figures: Figures, story: Story, cast: Cast) -> list[str]:
     """A sentence for each thing that is not as it must be; none when all is right."""
     must: dict[str, Callable[[], bool]] = {
         "the key must name repository, number and head": lambda: (
-            figures.review_key
-            == f"{cast.pull.repo_name}#{cast.pull.number}@{cast.pull.head_sha}"
+            figures.review_key == f"{cast.pull.repo_name}#{cast.pull.number}@{cast.pull.head_sha}"
         ),
         "the lease must have been granted once, at epoch 1": lambda: figures.dispatch_epoch == 1,
         f"{FLUSHES} flushes must be durable": lambda: figures.flushes == FLUSHES,

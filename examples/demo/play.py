@@ -8,18 +8,21 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import httpx
-from fencepost.channel import ChannelSettings, connect
+from fencepost.channel import Channel, ChannelSettings, connect
+from fencepost.ingress.v1 import ingress_pb2
+from fencepost.ingress.v1.ingress_pb2_grpc import IngressServiceStub
 from fencepost.watchdog.v1 import watchdog_pb2
 from fencepost.watchdog.v1.watchdog_pb2_grpc import WatchdogServiceStub
 
 from examples.demo.cast import ENDPOINT, TENANT, WEBHOOK_SECRET, Cast
 from examples.scripted_forge.client import PostedReview
 from examples.trace_receiver.client import ExportedSpan
+from shared.schema.grants import Service
 
 T = TypeVar("T")
 
@@ -40,6 +43,7 @@ class Answer:
 
     status: int
     outcome: str
+    intent_ids: Sequence[int] = ()
 
 
 @dataclass(kw_only=True)
@@ -47,6 +51,7 @@ class Story:
     """What was seen."""
 
     delivery_id: str
+    review_key: str = ""
     first: Answer | None = None
     second: Answer | None = None
     seconds_to_publication: float = 0.0
@@ -81,6 +86,7 @@ class Play:
         )
         story.seconds_to_publication = time.monotonic() - began_s
         story.second = self._post(story.delivery_id)
+        story.review_key = ask_key(self.cast, story.delivery_id)
         story.events = self._timeline(story.delivery_id)
         story.reviews = self.cast.forge.reviews(self.cast.pull.repo_name, self.cast.pull.number)
         story.spans = self._until(
@@ -89,6 +95,10 @@ class Play:
             what=f"one trace with spans of {', '.join(sorted(TRACED))}",
         )
         return story
+
+    def post_once(self) -> int:
+        """Posts a new delivery and returns the intent that it made."""
+        return self._post(str(uuid.uuid4())).intent_ids[0]
 
     def _post(self, delivery_id: str) -> Answer:
         body = self.cast.pull.body
@@ -105,7 +115,12 @@ class Play:
             timeout=10.0,
             trust_env=False,
         )
-        return Answer(status=response.status_code, outcome=response.json().get("outcome", ""))
+        outcome = str(response.json().get("outcome", ""))
+        return Answer(
+            status=response.status_code,
+            outcome=outcome.upper(),
+            intent_ids=[int(intent_id) for intent_id in response.json().get("intents", [])],
+        )
 
     def _finished(self, delivery_id: str) -> list[watchdog_pb2.TimelineEvent]:
         """The events once the work is published and settled; none before."""
@@ -139,16 +154,31 @@ def ask_timeline(cast: Cast, delivery_id: str) -> watchdog_pb2.GetTimelineRespon
     """The story of a delivery, from the watchdog."""
 
     async def ask() -> watchdog_pb2.GetTimelineResponse:
-        settings = ChannelSettings(
-            target=cast.suite.addresses.grpc["watchdog"],
-            api_key=cast.suite.credentials["OPERATOR_API_KEY"],
-            tenant=TENANT,
-        )
-        async with connect(settings) as channel:
+        async with _connected(cast, "watchdog") as channel:
             request = watchdog_pb2.GetTimelineRequest(delivery_id=delivery_id)
             return await WatchdogServiceStub(channel).GetTimeline(request)
 
     return asyncio.run(ask())
+
+
+def ask_key(cast: Cast, delivery_id: str) -> str:
+    """The key of a delivery's work as it is shown, from ingress."""
+
+    async def ask() -> str:
+        async with _connected(cast, "ingress") as channel:
+            request = ingress_pb2.GetDeliveryRequest(endpoint=ENDPOINT, delivery_id=delivery_id)
+            return (await IngressServiceStub(channel).GetDelivery(request)).delivery.key.label
+
+    return asyncio.run(ask())
+
+
+def _connected(cast: Cast, service: Service) -> Channel:
+    settings = ChannelSettings(
+        target=cast.suite.addresses.grpc[service],
+        api_key=cast.suite.credentials["OPERATOR_API_KEY"],
+        tenant=TENANT,
+    )
+    return connect(settings)
 
 
 def show_timeline(cast: Cast, delivery_id: str) -> str:

@@ -1,22 +1,25 @@
-"""Holds its work until the file named by LET_GO exists; BEGUN is made when it begins."""
+"""Holds its work until it is sent SIGUSR1, then finishes without publishing."""
 
 import asyncio
-import os
-from pathlib import Path
+import signal
 
 from fencepost import Run, Worker
 
 worker = Worker.from_environment(queues=["reviews"], service_name="demo-bot")
-begun, let_go = Path(os.environ["BEGUN"]), Path(os.environ["LET_GO"])  # noqa: TID251
+let_go = asyncio.Event()
 
 
 @worker.handle
 async def review(run: Run) -> None:
-    """Waits, then finishes without publishing."""
-    begun.touch()
-    while not let_go.exists():
-        await asyncio.sleep(0.02)
+    """Waits, then makes one checkpoint."""
+    await let_go.wait()
     await run.checkpoint("analysed", analysis_done=True)
 
 
-asyncio.run(worker.run())
+async def main() -> None:
+    """Listens for the signal before there is work."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, let_go.set)
+    await worker.run()
+
+
+asyncio.run(main())
