@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from fencepost.common.v1 import access_pb2
+from fencepost.watchdog.v1 import access_pb2 as keys
 from pydantic import SecretStr
 
 from services.watchdog.access.operations import Admin, CreateKey, RotateKey
@@ -74,3 +76,15 @@ async def stored_key(
         },
     )
     return credential, row
+
+
+def key_request(**values: Any) -> keys.CreateKeyRequest:
+    """A valid request for a key."""
+    return keys.CreateKeyRequest(
+        **{
+            "request_id": "request-1",
+            "label": "worker",
+            "scopes": [access_pb2.SCOPE_WORK, access_pb2.SCOPE_STATUS_READ],
+            **values,
+        }
+    )

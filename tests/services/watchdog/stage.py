@@ -1,8 +1,8 @@
 """A served watchdog with its database, and clients with keys of any tenant and scope."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.channel import ChannelSettings, connect
@@ -14,6 +14,15 @@ from tests.services.watchdog.made import stored_key
 from tests.services.watchdog.served import Served
 
 ADMIN_SCOPES = ("status_read", "keys_admin", "operate", "work")
+
+
+@dataclass
+class Place:
+    """A served watchdog and its database."""
+
+    owner_url: str
+    watchdog: Served
+    tenants: Iterator[str] = field(default_factory=lambda: (f"tenant-{n}" for n in range(1000)))
 
 
 @dataclass(frozen=True)

@@ -11,126 +11,14 @@ from services.watchdog.timeline import store
 from services.watchdog.timeline.operations import (
     ByDelivery,
     ByUrl,
-    Subject,
     Timeline,
     TimelineOperations,
 )
 from services.watchdog.timeline.story_rules import Delivery
 from shared.database import Database, Transaction
-from shared.keys import Key
-from tests.rows import ChangeRequest, Row, Rows, Work, from_now
-from tests.services.watchdog.timeline.facts import TRACE, TRACEPARENT
-
-MINUTE_MS = 60_000
-
-
-@pytest.fixture
-def timelines(database: Database, settings: WatchdogSettings) -> TimelineOperations:
-    return TimelineOperations(database, settings)
-
-
-def key_of(pull: ChangeRequest, head_sha: str | None = None) -> str:
-    return Key(
-        forge_instance=pull.forge_instance,
-        repo_id=pull.repo_id,
-        number=pull.number,
-        head_sha=head_sha or pull.head_sha,
-    ).canonical()
-
-
-async def delivered(rows: Rows, pull: ChangeRequest, **values: Any) -> Row:
-    """A delivery that spoke of the change request at its head."""
-    return await rows.delivery(
-        **{
-            "tenant": pull.tenant,
-            "key": key_of(pull),
-            "key_label": "label",
-            "forge_instance": pull.forge_instance,
-            "repo_id": pull.repo_id,
-            "number": pull.number,
-            "traceparent": TRACEPARENT,
-            **values,
-        }
-    )
-
-
-async def published_story(rows: Rows, tenant: str = "acme", delivery_id: str = "d-1") -> Work:
-    """What a delivery leaves behind that became a review: ten minutes ago, within a minute."""
-
-    def ago(seconds: float) -> object:
-        return from_now(round(1000 * seconds) - 10 * MINUTE_MS)
-
-    pull = await rows.change_request(tenant=tenant)
-    await rows.change(
-        "change_request_heads", {"repo_id": pull.repo_id}, became_current_at=ago(-0.02)
-    )
-    delivery = await delivered(rows, pull, delivery_id=delivery_id, received_at=ago(0))
-    work = await rows.intent(
-        pull,
-        delivery_seq=delivery["delivery_seq"],
-        created_at=ago(-0.01),
-        status="succeeded",
-        attempts=1,
-        settled_at=ago(50),
-        traceparent=TRACEPARENT,
-    )
-    work = await rows.lease(
-        work, state="succeeded", holder="s-1", granted_at=ago(1), settled_at=ago(50)
-    )
-    await rows.insert(
-        "sessions",
-        session_id="s-1" if tenant == "acme" else f"s-1-{tenant}",
-        tenant=tenant,
-        key_id="k",
-        queues=["reviews"],
-        replica="r",
-        state="open",
-        version="2.1",
-    )
-    await rows.insert(
-        "dispatches",
-        **{name: getattr(work, name) for name in ("tenant", "key", "action", "epoch")},
-        intent_id=work.intent_id,
-        generation=1,
-        holder="s-1",
-        attempt=1,
-        granted_at=ago(1),
-        ended_at=ago(49),
-        outcome="completed",
-        outcome_sha256=b"",
-    )
-    work = await rows.run(work, phase="analysis", final=False)
-    run = await rows.one("runs", intent_id=work.intent_id)
-    await rows.change("flushes", {"run_id": run["run_id"]}, phase="analysis", flushed_at=ago(10))
-    await rows.insert(
-        "flushes",
-        run_id=run["run_id"],
-        flush_id="last",
-        request_sha256=b"x" * 32,
-        version=2,
-        epoch=1,
-        state_bytes=40_960,
-        span_count=3,
-        final=True,
-        flushed_at=ago(30),
-    )
-    publication = await rows.publication(work)
-    await rows.attempt(
-        publication,
-        claimed_at=ago(40),
-        settled_at=ago(41),
-        remote_url=f"{pull.url}#pullrequestreview-80",
-        traceparent=TRACEPARENT,
-    )
-    await delivered(
-        rows,
-        pull,
-        delivery_id=f"{delivery_id}-again",
-        received_at=ago(55),
-        outcome="duplicate",
-        matched_delivery_id=delivery_id,
-    )
-    return work
+from tests.rows import Rows, from_now
+from tests.services.watchdog.timeline.facts import TRACE
+from tests.services.watchdog.timeline.stories import MINUTE_MS, delivered, key_of, published_story
 
 
 def told(timeline: Timeline) -> list[tuple[int, str, str]]:
@@ -345,69 +233,6 @@ async def test_a_delivery_without_a_change_request_is_told_alone(
     assert [event.kind for event in timeline.events] == ["delivery.ignored"]
     assert timeline.standing.endswith("was ignored: the forge only asked whether somebody listens.")
     assert timeline.next_commands == []
-
-
-@pytest.mark.parametrize("subject", [ByDelivery("d-9"), ByUrl("https://github.com/a/b/pull/1")])
-async def test_that_nothing_was_received_is_an_answer(
-    timelines: TimelineOperations, rows: Rows, subject: Subject
-) -> None:
-    await rows.delivery(received_at=from_now(-5 * 60 * MINUTE_MS))
-    await rows.delivery(received_at=from_now(-3 * 60 * MINUTE_MS))
-    await rows.delivery(endpoint="other", received_at=from_now(-4 * 24 * 60 * MINUTE_MS))
-    await rows.delivery(tenant="globex", endpoint="secret")
-    timeline = await timelines.timeline("acme", subject)
-    assert timeline.events == []
-    assert timeline.standing.startswith(f"Nothing was received for {timeline.title}.")
-    assert "Endpoint github was last heard at" in timeline.standing
-    assert "(3 h ago); endpoint other" in timeline.standing
-    assert "(4 d ago).\n" in timeline.standing
-    assert "secret" not in timeline.standing
-    of_all = await timelines.timeline(None, subject)
-    assert "Endpoint globex/secret was last heard at" in of_all.standing
-
-
-@pytest.mark.guarantee("X8")
-async def test_another_tenants_story_is_as_if_it_were_not_there(
-    timelines: TimelineOperations, rows: Rows
-) -> None:
-    work = await published_story(rows, tenant="globex")
-    assert work.change_request is not None
-    for subject in (ByDelivery("d-1"), ByUrl(work.change_request.url)):
-        timeline = await timelines.timeline("acme", subject)
-        assert timeline.events == []
-        assert timeline.standing.endswith("No endpoint has ever received anything.")
-        assert len((await timelines.timeline("globex", subject)).events) == 11
-        assert len((await timelines.timeline(None, subject)).events) == 11
-
-
-@pytest.mark.guarantee("X8")
-async def test_two_tenants_with_one_change_request_each_have_their_own_story(
-    timelines: TimelineOperations, rows: Rows
-) -> None:
-    """Everything but the tenant is the same, ids of the forge included."""
-    ours = await rows.change_request(repo_id=99, url="https://github.com/a/b/pull/7")
-    theirs = await rows.change_request(
-        repo_id=99, url="https://github.com/a/b/pull/7", tenant="globex", head_sha=ours.head_sha
-    )
-    for pull in (ours, theirs):
-        delivery = await delivered(rows, pull, delivery_id="d-1")
-        work = await rows.run(
-            await rows.lease(await rows.intent(pull, delivery_seq=delivery["delivery_seq"]))
-        )
-        await rows.attempt(await rows.publication(work))
-        await rows.waiting(await rows.intent(pull), reason=f"of {pull.tenant}")
-    for tenant in ("acme", "globex"):
-        for subject in (ByDelivery("d-1"), ByUrl(ours.url)):
-            timeline = await timelines.timeline(tenant, subject)
-            assert len(timeline.events) == 9
-            assert f"of {tenant}." in timeline.standing
-            ids = {event.ids["intent_id"] for event in timeline.events if "intent_id" in event.ids}
-            own = {str(row["intent_id"]) for row in await rows.all("intents", tenant=tenant)}
-            assert ids == own
-    for subject in (ByDelivery("d-1"), ByUrl(ours.url)):
-        with pytest.raises(FieldInvalid, match="tenants that have this: acme, globex") as e:
-            await timelines.timeline(None, subject)
-        assert e.value.violations[0][0] == "fencepost-tenant"
 
 
 @pytest.mark.guarantee("X4")

@@ -1,0 +1,87 @@
+"""Runs the command line as a person or a script does: in a process, with or without a terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+SDK = Path(__file__).parents[3] / "sdk"
+COMMAND = (sys.executable, "-m", "fencepost.cli")
+TIMEOUT_S = 30
+ROWS, COLUMNS = 40, 100
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command said, and its exit code; a terminal does not tell `err` from `out`."""
+
+    code: int
+    out: str
+    err: str = ""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A folder and an environment to run commands in."""
+
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def having(self, **environment: str) -> Self:
+        """The same shell with more in its environment."""
+        return replace(self, environment={**self.environment, **environment})
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> Told:
+        """Runs a command whose output goes to a program."""
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self.folder,
+            env=self._whole_environment(),
+            input=stdin,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def run_in_terminal(self, *arguments: str) -> Told:
+        """Runs a command in a terminal of 100 columns."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        child = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.folder,
+            env={**self._whole_environment(), "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            close_fds=True,
+        )
+        os.close(theirs)
+        shown = _read_all(ours)
+        return Told(child.wait(TIMEOUT_S), _COLOUR.sub("", shown).replace("\r\n", "\n"))
+
+    def _whole_environment(self) -> dict[str, str]:
+        return {"PATH": os.defpath, "PYTHONPATH": str(SDK), **self.environment}
+
+
+def _read_all(descriptor: int) -> str:
+    shown = b""
+    try:
+        while chunk := os.read(descriptor, 65_536):
+            shown += chunk
+    except OSError:
+        # Linux says so when the last one has closed the other end.
+        return shown.decode()
+    finally:
+        os.close(descriptor)
+    return shown.decode()
