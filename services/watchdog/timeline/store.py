@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 RECENT_DELIVERIES_MAX = 10_000
 ENDPOINTS_MAX = 20
+CASE_BLIND_ROWS_MAX = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +105,14 @@ _BY_URL = statement("""
 _BY_URL_IN_ANY_CASE = statement("""
     SELECT tenant, forge_instance, repo_id, number, repo_name, url, head_sha, generation, state,
         updated_at
-    FROM change_requests
-    WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
-        AND lower(url) = ANY (SELECT lower(given) FROM unnest(%(urls)s::text[]) AS given)
+    FROM (
+        SELECT tenant, forge_instance, repo_id, number, repo_name, url, head_sha, generation,
+            state, updated_at
+        FROM change_requests
+        WHERE %(tenant)s::text IS NULL OR tenant = %(tenant)s
+        LIMIT %(looked_at_max)s
+    ) AS looked_at
+    WHERE lower(url) = ANY (SELECT lower(given) FROM unnest(%(urls)s::text[]) AS given)
     ORDER BY updated_at DESC
     LIMIT 100
 """)
@@ -117,10 +123,17 @@ async def change_requests_by_url(
 ) -> list[T]:
     """Change requests at one of these addresses, the one changed last first.
 
-    Only where there is none the case of the path is not looked at either, as forges do not.
+    Only where there is none, and among a limited number, the case of letters does not count, as it
+    does not on forges.
     """
     found = await tx.all(_BY_URL, into, tenant=tenant, urls=list(urls))
-    return found or await tx.all(_BY_URL_IN_ANY_CASE, into, tenant=tenant, urls=list(urls))
+    return found or await tx.all(
+        _BY_URL_IN_ANY_CASE,
+        into,
+        tenant=tenant,
+        urls=list(urls),
+        looked_at_max=CASE_BLIND_ROWS_MAX,
+    )
 
 
 _ENDPOINTS = statement("""

@@ -1,5 +1,6 @@
 """What every command shares: help, completion, where the key comes from, and exit codes."""
 
+import inspect
 import json
 import os
 import shlex
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fencepost.cli import connection
+from fencepost.cli import connection, status, submit
 from fencepost.cli.app import app
 from fencepost.cli.keys import Scope
 from fencepost.cli.output import length, number, plain
@@ -86,6 +87,20 @@ def test_completion_knows_the_commands(
 ) -> None:
     asked = {"_FENCEPOST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": index}
     assert completed in Shell(tmp_path, asked).run().out.split()
+
+
+def test_the_page_names_every_command_and_variable() -> None:
+    page = (SDK.parent / "docs/cli.md").read_text()
+    assert [name for name in COMMAND_NAMES if f"`fencepost {' '.join(name)}" not in page] == []
+    variables = {
+        name
+        for command in (status.status, submit.submit)
+        for parameter in inspect.signature(command).parameters.values()
+        for option in parameter.annotation.__metadata__
+        if (name := getattr(option, "envvar", None))
+    }
+    assert len(variables) == 6
+    assert [name for name in variables if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("told", COMMANDS, ids=COMMANDS)
