@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
     from rich.console import Console
+    from rich.text import Text
 
 PIPED_COLUMNS: Final = 160
 """Width of text that goes to a file or a program, unless COLUMNS says another."""
+
+_ADDRESS = re.compile(r"https?://[^\s;,]+")
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -33,6 +37,17 @@ def console() -> "Console":
     return Console(
         highlight=False, markup=False, emoji=False, width=None if is_narrow else PIPED_COLUMNS
     )
+
+
+def linked(text: str) -> "Text":
+    """The text, safe, with its addresses as links that stay whole where a line is broken."""
+    from rich.style import Style  # noqa: PLC0415  (keeps --help quick)
+    from rich.text import Text  # noqa: PLC0415  (as above)
+
+    shown = Text(plain(text))
+    for found in _ADDRESS.finditer(shown.plain):
+        shown.stylize(Style(link=found.group()), *found.span())
+    return shown
 
 
 def show_json(document: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import typer
 from fencepost.cli.calls import call
 from fencepost.cli.connection import Connection, connected
 from fencepost.cli.options import WATCHDOG
-from fencepost.cli.output import console, moment_of, plain, show_json, stamp
+from fencepost.cli.output import console, linked, moment_of, plain, show_json, stamp
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -90,7 +90,7 @@ def _show(answer: "watchdog_pb2.GetTimelineResponse", *, ids: bool) -> None:
 
     out = console()
     out.print(Text(plain(answer.title), style="bold"))
-    out.print(Padding(Text(plain(answer.standing)), (1, 2)))
+    out.print(Padding(linked(answer.standing), (1, 2)))
     if answer.truncated:
         out.print(Text("  There is more; the oldest events are left out.", style="yellow"))
     day: date | None = None
@@ -100,7 +100,7 @@ def _show(answer: "watchdog_pb2.GetTimelineResponse", *, ids: bool) -> None:
         if at.date() != day:
             day = at.date()
             table.add_row(Text(f"{day} UTC", style="dim"), "", "")
-        text = Text(plain(event.text))
+        text = linked(event.text)
         if ids:
             known = " ".join(f"{name}={value}" for name, value in sorted(event.ids.items()))
             text.append(plain(f"\n{event.kind} {known}"), style="dim")

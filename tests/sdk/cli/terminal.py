@@ -17,16 +17,20 @@ SDK = Path(__file__).parents[3] / "sdk"
 COMMAND = (sys.executable, "-m", "fencepost.cli")
 TIMEOUT_S = 30
 ROWS, COLUMNS = 40, 100
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOUR_OR_LINK = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a command said, and its exit code; a terminal does not tell `err` from `out`."""
+    """What a command said, and its exit code; a terminal does not tell `err` from `out`.
+
+    `raw` is what a terminal was sent, with colours and links.
+    """
 
     code: int
     out: str
     err: str = ""
+    raw: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class Shell:
         )
         os.close(theirs)
         shown = _read_all(ours)
-        return Told(child.wait(TIMEOUT_S), _COLOUR.sub("", shown).replace("\r\n", "\n"))
+        text = _COLOUR_OR_LINK.sub("", shown).replace("\r\n", "\n")
+        return Told(child.wait(TIMEOUT_S), text, raw=shown)
 
     def _whole_environment(self) -> dict[str, str]:
         return {"PATH": os.defpath, "PYTHONPATH": str(SDK), **self.environment}

@@ -61,6 +61,7 @@ async def test_a_story_is_told_for_people_and_for_programs(shell: Shell, rows: R
     text = " ".join(told.out.split())
     assert "Delivery d-1 (pull_request opened) came in at endpoint github: accepted" in text
     assert f"Intent {work.intent_id} succeeded." in text
+    assert f";{pull.url}#pullrequestreview-80\x1b\\" in told.raw
     assert lines[-1] == "Trace  0af7651916cd43dd8448eb211c80319c"
     document = json.loads(shell.run("timeline", "d-1", "--json", "--tenant", "stories").out)
     assert list(document) == ["title", "standing", "truncated", "events", "next_commands"]
