@@ -7,7 +7,6 @@ from contextlib import aclosing
 
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FieldInvalid
-from fencepost.validation import check
 from grpc.aio import ServicerContext
 from opentelemetry.trace import Tracer
 
@@ -52,7 +51,7 @@ class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
                 yield frame
 
     async def _hello(self, frames: AsyncIterator[work_pb2.WorkRequest]) -> work_pb2.Hello:
-        """What the first frame says; raises FieldInvalid unless it is a good Hello, alone."""
+        """What the first frame says; raises FieldInvalid unless it is a Hello, alone, in time."""
         try:
             async with asyncio.timeout(self._settings.session_grace_ms / 1000):
                 first = await anext(frames, None)
@@ -61,7 +60,6 @@ class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
         if first is None or first != work_pb2.WorkRequest(hello=first.hello):
             sentence = "must be the whole first frame, within the grace of a session"
             raise FieldInvalid(violations=[("hello", sentence)])
-        check(first)
         return first.hello
 
     def _serving(self, session: NewSession) -> WorkSession:

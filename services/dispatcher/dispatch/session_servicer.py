@@ -136,7 +136,6 @@ class WorkSession:
         await self._out.put(None)
 
     async def _take(self, frame: work_pb2.WorkRequest) -> None:
-        check(frame)
         if frame.HasField("hello"):
             raise FieldInvalid(violations=[("hello", "may stand only in the first frame")])
         if frame.HasField("end_drain"):
