@@ -1,0 +1,36 @@
+"""Plays on stage and shows what happened."""
+
+import json
+import sys
+
+import httpx
+from fencepost.errors import FencepostError
+
+from examples.demo.cast import Cast
+from examples.demo.figures import measure, wrong
+from examples.demo.play import Play, StepFailedError, show_timeline
+
+
+def show(cast: Cast, play: Play) -> int:
+    """Prints the timeline and the figures; returns 0 when all is right."""
+    for service, process_id in cast.suite.process_ids.items():
+        say(f"  {service:<10} {cast.suite.addresses.grpc[service]:<16} process {process_id}")
+    say(f"Posting {cast.pull.url} as a signed webhook, twice …")
+    try:
+        story = play.perform()
+    except (httpx.HTTPError, FencepostError) as unanswered:
+        # Whose end it was says more than the call that met it.
+        cast.must_be_alive()
+        raise StepFailedError(f"A call was not answered: {unanswered}") from unanswered
+    print(show_timeline(cast, story.delivery_id))
+    figures = measure(cast, story)
+    faults = wrong(figures, story, cast)
+    for fault in faults:
+        say(f"FAILED: {fault}.")
+    print(json.dumps(figures.as_json()), flush=True)
+    return 1 if faults else 0
+
+
+def say(line: str) -> None:
+    """For the person; what scripts read goes to stdout."""
+    print(line, file=sys.stderr, flush=True)
