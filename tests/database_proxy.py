@@ -135,7 +135,7 @@ class DatabaseProxy:
     async def _to_server(self, reader: asyncio.StreamReader, pair: _Pair) -> None:
         while data := await reader.read(CHUNK_BYTES):
             await self._flowing.wait()
-            pair.loss = self._sprung(data)
+            pair.loss = self._sprung(data) or pair.loss
             if pair.loss == "lose the request":
                 return
             pair.server.write(data)

@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from fencepost.dispatcher.v1 import work_pb2
 from fencepost.errors import FencepostError, LeaseLost, OutcomeConflict
-from fencepost.failures import REASON_LENGTH_MAX, failed, masked, shown
+from fencepost.failures import REASON_LENGTH_MAX, failed, masked, shown, storable
 from fencepost.lease import LeaseClock
 from fencepost.run import Run, Services
 from fencepost.session import Session
@@ -138,7 +138,7 @@ class Attempt:
         if isinstance(failure, LeaseLost):
             log.warning("intent %d: %s", self.dispatch.intent_id, failure)
         else:
-            text = masked("".join(traceback.format_exception(failure)))
+            text = storable(masked("".join(traceback.format_exception(failure))))
             log.error("intent %d: its handler failed\n%s", self.dispatch.intent_id, text)
 
     def _settle(self) -> work_pb2.Settle:

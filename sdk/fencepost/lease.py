@@ -44,7 +44,10 @@ class LeaseLapsed(LeaseLost):
 
 
 class LeaseClock:
-    """How long the lease is known to hold, on this process's monotonic clock. Keeps L4."""
+    """How long the lease is known to hold, on this process's monotonic clock. Keeps L4.
+
+    It begins when the dispatch arrives; for the time on the way there is the fence.
+    """
 
     def __init__(self, fence: key_pb2.Fence, lease_s: float) -> None:
         self.fence = fence

@@ -47,8 +47,8 @@ class Outbox:
         self._news.set()
 
     def end_drain(self) -> None:
-        """Word that the worker takes no more."""
-        self._end_drain = True
+        """Word that the worker takes no more; recorded with the sign of life beside it."""
+        self._end_drain = self._heartbeat = True
         self._news.set()
 
     def close(self) -> None:

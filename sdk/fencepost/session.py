@@ -197,6 +197,8 @@ class Session:
             if stream.beat is not None:
                 stream.beat.cancel()
             call.cancel()
+            # A call that the server ended does not stop to ask for frames by itself.
+            stream.outbox.close()
 
     def _take(self, stream: _Stream, frame: work_pb2.WorkResponse) -> None:
         if frame.HasField("welcome"):

@@ -19,10 +19,10 @@ from fencepost.session import Handlers, Session
 from fencepost.stopping import stopped_by_signals
 
 CONCURRENCY: Final = 10
-DRAIN_S: Final = 7.0
-RELEASE_S: Final = 1.0
-CLOSE_S: Final = 0.5
-EXIT_S: Final = 9.5
+DRAIN_S = 7.0
+RELEASE_S = 1.0
+CLOSE_S = 1.0
+EXIT_S = 9.5
 """After a signal, for everything together (C5)."""
 
 log = logging.getLogger("fencepost.worker")
@@ -90,7 +90,7 @@ class Worker:
         """Addresses and key from FENCEPOST_DISPATCHER, FENCEPOST_PUBLISHER and FENCEPOST_API_KEY.
 
         FENCEPOST_API_KEY_FILE names a file instead; FENCEPOST_ALLOW_PLAINTEXT=true goes without TLS
-        off loopback. Raises ValueError where the dispatcher is not named.
+        off loopback. Raises ValueError, which says what is missing or set twice.
         """
         environment = os.environ  # noqa: TID251 - a bot's configuration is its environment
         dispatcher = environment.get("FENCEPOST_DISPATCHER")
@@ -232,7 +232,7 @@ class Worker:
 
 
 def _api_key(environment: Mapping[str, str]) -> str | None:
-    key_file = environment.get("FENCEPOST_API_KEY_FILE")
-    if key_file:
-        return Path(key_file).read_text(encoding="utf-8").strip()
-    return environment.get("FENCEPOST_API_KEY")
+    key, key_file = (environment.get(f"FENCEPOST_API_KEY{end}") for end in ("", "_FILE"))
+    if key and key_file:
+        raise ValueError("FENCEPOST_API_KEY and FENCEPOST_API_KEY_FILE are both set: keep one")
+    return Path(key_file).read_text(encoding="utf-8").strip() if key_file else key

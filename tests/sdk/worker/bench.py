@@ -2,9 +2,10 @@
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -20,9 +21,6 @@ from tests.waiting import until
 SCOPES = ("work", "publish", "intents_write")
 ENDED_WITHIN_S = 15.0
 
-TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
-TRACEPARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
-
 _tenants = itertools.count(1)
 
 
@@ -33,6 +31,12 @@ class Bench:
     rows: Rows
     dispatcher: str
     api_key: str
+    trace_id: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    @property
+    def traceparent(self) -> str:
+        """The trace that the bench's work belongs to."""
+        return f"00-{self.trace_id}-b7ad6b7169203331-01"
 
     @classmethod
     async def made(cls, rows: Rows, dispatcher: str) -> "Bench":
@@ -67,7 +71,7 @@ class Bench:
     async def work(self, change_request: ChangeRequest | None = None, **values: Any) -> Work:
         """Work that a worker may be granted now."""
         pull = change_request or await self.rows.change_request()
-        work = await self.rows.intent(pull, **{"traceparent": TRACEPARENT, **values})
+        work = await self.rows.intent(pull, **{"traceparent": self.traceparent, **values})
         await self.rows.ready(work)
         return work
 

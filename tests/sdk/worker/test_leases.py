@@ -56,6 +56,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_handler_runs(hasty_bench: B
 
 
 @pytest.mark.parametrize("swallowed", [False, True])
+@pytest.mark.guarantee("L4")
 async def test_a_handler_whose_renewal_is_refused_is_cancelled_and_writes_nothing(
     hasty_bench: Bench, swallowed: bool
 ) -> None:
@@ -91,6 +92,7 @@ async def test_a_handler_whose_renewal_is_refused_is_cancelled_and_writes_nothin
     assert (await bench.intent(work))["status"] == "open"
 
 
+@pytest.mark.guarantee("L4")
 async def test_a_worker_that_hears_nothing_stops_by_its_own_clock(hasty_bench: Bench) -> None:
     bench = hasty_bench
     work = await bench.work()
@@ -124,6 +126,7 @@ async def test_a_worker_that_hears_nothing_stops_by_its_own_clock(hasty_bench: B
     assert flushes == ["before"]
 
 
+@pytest.mark.guarantee("L4")
 async def test_a_refused_flush_ends_all_later_writes(bench: Bench) -> None:
     work = await bench.work()
     refused: list[Exception] = []

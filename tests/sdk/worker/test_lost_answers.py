@@ -75,7 +75,6 @@ async def test_a_flush_whose_answer_was_lost_is_repeated_and_stored_once(
             line.network.reset()
         await bench.settled(work)
     assert line.network.trapped == 1
-    assert ("is repeated" in caplog.text) == away
     assert versions == [1, 2]
     flushes = await bench.flushes(work)
     assert [(flush["version"], flush["phase"]) for flush in flushes] == [
