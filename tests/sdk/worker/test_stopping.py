@@ -35,7 +35,7 @@ def bot(bench: Bench, manner: str, tmp_path: Path) -> Iterator["subprocess.Popen
     key_file.write_text(f"{bench.api_key}\n")
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sdk.worker.stubborn_bot", manner],
+            [sys.executable, "-m", "tests.sdk.worker.stubborn_bot", manner, str(tmp_path / "end")],
             cwd=ROOT,
             env={
                 "PATH": os.defpath,
@@ -54,6 +54,14 @@ def bot(bench: Bench, manner: str, tmp_path: Path) -> Iterator["subprocess.Popen
 
 async def begun(bench: Bench, work: Work) -> None:
     await until(lambda: bench.flushes(work), what="the handler to begin")
+
+
+async def draining(bench: Bench) -> None:
+    async def told() -> bool:
+        session = await bench.rows.one("sessions", tenant=bench.rows.tenant)
+        return bool(session["draining"])
+
+    await until(told, what="the drain to begin")
 
 
 async def ended(process: "subprocess.Popen[bytes]", number: int = signal.SIGTERM) -> int:
@@ -87,7 +95,10 @@ async def test_what_finishes_in_time_is_completed(bench: Bench, tmp_path: Path) 
     work = await bench.work()
     with bot(bench, "finishes", tmp_path) as process:
         await begun(bench, work)
-        assert await ended(process, signal.SIGINT) == 0
+        process.send_signal(signal.SIGINT)
+        await draining(bench)
+        (tmp_path / "end").touch()
+        assert await asyncio.to_thread(process.wait, EXIT_WITHIN_S) == 0
     assert (await bench.intent(work))["status"] == "succeeded"
 
 
@@ -112,12 +123,7 @@ async def test_the_same_signal_twice_ends_at_once(bench: Bench, tmp_path: Path) 
     with bot(bench, "swallows", tmp_path) as process:
         await begun(bench, work)
         process.terminate()
-
-        async def draining() -> bool:
-            session = await bench.rows.one("sessions", tenant=work.tenant)
-            return bool(session["draining"]) or process.poll() is not None
-
-        await until(draining, what="the drain to begin")
+        await draining(bench)
         assert await ended(process) == -signal.SIGTERM
 
 
