@@ -10,7 +10,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test lint format stubs image lock upgrade guarantees mutations figures docs clean
+.PHONY: help run demo test lint format stubs image lock upgrade guarantees containers mutations figures docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,9 @@ upgrade: $(DEVELOPMENT) ## resolves the locks anew to the newest releases
 
 guarantees: $(DEVELOPMENT) ## each rule, its tests and their last result; runs what is missing or stale
 	@$(BIN)/python -m tools.guarantees
+
+containers: $(DEVELOPMENT) ## builds the image and tries compose.yaml on a container engine, brought if there is none
+	@$(BIN)/python -m tools.containers
 
 mutations: $(DEVELOPMENT) ## takes each recorded guard out and expects its tests to fail
 	@$(BIN)/python -m tools.mutations

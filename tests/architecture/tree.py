@@ -6,7 +6,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 IGNORED_FOLDERS = {".git", ".venv", ".fencepost", "__pycache__", "node_modules"}
-CODE_ROOTS = ("services", "shared", "sdk", "examples", "tests", "tools")
+CODE_ROOTS = ("services", "shared", "sdk", "deploy", "examples", "tests", "tools")
 GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 

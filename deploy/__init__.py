@@ -1,0 +1,1 @@
+"""What containers need around the services: health, secrets, settings of other programs."""

@@ -1,0 +1,1 @@
+"""Tests of what the containers need around the services."""

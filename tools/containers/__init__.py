@@ -1,0 +1,1 @@
+"""The containers, tried on a real engine."""
