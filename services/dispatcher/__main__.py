@@ -10,6 +10,7 @@ from services.dispatcher.dispatch.wakeups import Wakeups
 from services.dispatcher.housekeeping.expire_operations import Expirer
 from services.dispatcher.housekeeping.export_operations import SpanExporter
 from services.dispatcher.housekeeping.export_servicer import Collector
+from services.dispatcher.housekeeping.look_operations import Lookout
 from services.dispatcher.housekeeping.move_operations import Mover
 from services.dispatcher.intents.operations import IntentOperations
 from services.dispatcher.intents.servicer import IntentServicer
@@ -25,10 +26,11 @@ async def main() -> None:
         wakeups = Wakeups()
         mover = Mover(rt.database, wakeups, limits)
         expirer = Expirer(rt.database, wakeups, limits)
-        background = [
-            Ticker("move_due", period_ms=limits.mover_period_ms, tick=mover.tick),
-            Ticker("expire_leases", period_ms=limits.expiry_period_ms, tick=expirer.tick),
-        ]
+        moving = Ticker("move_due", period_ms=limits.mover_period_ms, tick=mover.tick)
+        expiring = Ticker("expire_leases", period_ms=limits.expiry_period_ms, tick=expirer.tick)
+        lookout = Lookout(rt.database, wakeups, wake_mover=moving.wake, wake_expirer=expiring.wake)
+        looking = Ticker("look", period_ms=limits.poll_interval_ms, tick=lookout.tick)
+        background = [looking, moving, expiring]
         closing = []
         if limits.otlp_endpoint:
             collector = Collector(limits.otlp_endpoint, timeout_ms=limits.otlp_timeout_ms)

@@ -55,7 +55,7 @@ class DispatcherSettings(RuntimeSettings):
         default=1000,
         ge=10,
         le=60_000,
-        description="How often a session with credit looks for work when nothing wakes it.",
+        description="How often this process looks for work and for what is due.",
     )
     heartbeat_interval_ms: int = Field(
         default=5000, ge=100, le=60_000, description="How often a worker says that it lives."
@@ -85,16 +85,16 @@ class DispatcherSettings(RuntimeSettings):
         description="Larger payloads are fetched by the worker instead of sent with the dispatch.",
     )
     mover_period_ms: int = Field(
-        default=500,
+        default=30_000,
         ge=10,
         le=60_000,
-        description="How often waiting intents whose time has come are made ready.",
+        description="How often due intents are made ready, beside each look that finds one.",
     )
     expiry_period_ms: int = Field(
-        default=1000,
+        default=30_000,
         ge=10,
         le=60_000,
-        description="How often leases past their time are put back.",
+        description="How often overdue leases are put back, beside each look that finds one.",
     )
     span_export_period_ms: int = Field(
         default=500, ge=10, le=60_000, description="How often stored worker spans are exported."

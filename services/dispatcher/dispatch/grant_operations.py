@@ -19,7 +19,7 @@ from services.dispatcher.dispatch import (
 )
 from services.dispatcher.dispatch.leases_store import Holder, LeaseRow, Wanted
 from services.dispatcher.dispatch.outcomes_store import IntentEnd
-from services.dispatcher.dispatch.ready_store import IntentRow, Load, Picked, Waiter
+from services.dispatcher.dispatch.ready_store import IntentRow, Load, ReadyRow, Waiter
 from services.dispatcher.dispatch.rules import (
     ChangeRequestMarks,
     PutBack,
@@ -130,7 +130,9 @@ async def _taken_up(
     return await _with_loads(tx, tenant, still_open, intents, settings)
 
 
-def _leased(row: Picked, granted: Mapping[KeyAction, int], settings: DispatcherSettings) -> Granted:
+def _leased(
+    row: ReadyRow, granted: Mapping[KeyAction, int], settings: DispatcherSettings
+) -> Granted:
     return Granted(
         intent_id=row.intent_id,
         queue=row.queue,
@@ -184,11 +186,11 @@ async def _open_intents(
 
 
 async def _still_wanted(
-    tx: Transaction, tenant: str, picked: Sequence[Picked], intents: Mapping[int, IntentRow]
-) -> tuple[list[Picked], list[IntentEnd]]:
+    tx: Transaction, tenant: str, picked: Sequence[ReadyRow], intents: Mapping[int, IntentRow]
+) -> tuple[list[ReadyRow], list[IntentEnd]]:
     """Splits what was picked; an intent that was settled while it waited is in neither part."""
     marks = await _lock_marks(tx, tenant, intents.values())
-    wanted: list[Picked] = []
+    wanted: list[ReadyRow] = []
     ends: list[IntentEnd] = []
     for row in picked:
         intent = intents.get(row.intent_id)
@@ -223,12 +225,12 @@ def _change_request(intent: IntentRow) -> tuple[str, int, int] | None:
     return intent.forge_instance, intent.repo_id, intent.number
 
 
-def _key_action(row: Picked) -> KeyAction:
+def _key_action(row: ReadyRow) -> KeyAction:
     return row.key, row.action
 
 
 async def _lock_leases(
-    tx: Transaction, tenant: str, rows: Sequence[Picked]
+    tx: Transaction, tenant: str, rows: Sequence[ReadyRow]
 ) -> dict[KeyAction, LeaseRow]:
     if not rows:
         return {}
@@ -241,7 +243,7 @@ async def _take(
     tx: Transaction,
     stream: Stream,
     grant_id: str,
-    rows: Sequence[Picked],
+    rows: Sequence[ReadyRow],
     intents: Mapping[int, IntentRow],
     before: Mapping[KeyAction, LeaseRow],
     settings: DispatcherSettings,
@@ -261,7 +263,7 @@ async def _take(
     return {(lease.key, lease.action): lease.epoch for lease in taken}
 
 
-def _wanted(row: Picked, intent: IntentRow, before: Mapping[KeyAction, LeaseRow]) -> Wanted:
+def _wanted(row: ReadyRow, intent: IntentRow, before: Mapping[KeyAction, LeaseRow]) -> Wanted:
     seen = before.get(_key_action(row))
     return Wanted(
         key=row.key,
@@ -278,7 +280,7 @@ def _wanted(row: Picked, intent: IntentRow, before: Mapping[KeyAction, LeaseRow]
 async def _judge(
     tx: Transaction,
     tenant: str,
-    rows: Sequence[Picked],
+    rows: Sequence[ReadyRow],
     intents: Mapping[int, IntentRow],
     granted: Mapping[KeyAction, int],
     settings: DispatcherSettings,
@@ -299,7 +301,7 @@ async def _judge(
     return waiters, ends
 
 
-def _put_back(row: Picked, back: PutBack, settings: DispatcherSettings) -> Waiter:
+def _put_back(row: ReadyRow, back: PutBack, settings: DispatcherSettings) -> Waiter:
     waits_for_holder = back.waits_on == "lease"
     return Waiter(
         intent_id=row.intent_id,
@@ -314,7 +316,7 @@ def _put_back(row: Picked, back: PutBack, settings: DispatcherSettings) -> Waite
     )
 
 
-def _end(row: Picked, settled: Settled, settled_by: int | None) -> IntentEnd:
+def _end(row: ReadyRow, settled: Settled, settled_by: int | None) -> IntentEnd:
     return IntentEnd(
         intent_id=row.intent_id,
         status=settled.status,
@@ -327,7 +329,7 @@ def _end(row: Picked, settled: Settled, settled_by: int | None) -> IntentEnd:
 async def _record_takeovers(
     tx: Transaction,
     tenant: str,
-    rows: Sequence[Picked],
+    rows: Sequence[ReadyRow],
     before: Mapping[KeyAction, LeaseRow],
     granted: Mapping[KeyAction, int],
 ) -> list[IntentEnd]:

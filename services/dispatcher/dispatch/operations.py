@@ -19,7 +19,7 @@ from services.dispatcher.dispatch.grant_operations import Ask, Grant
 from services.dispatcher.dispatch.outcomes_store import Fence, Held
 from services.dispatcher.dispatch.sessions_store import NewSession, Stream
 from services.dispatcher.dispatch.settle_operations import SettleAnswer, Settlement
-from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database, Transaction
 
@@ -125,7 +125,7 @@ class DispatchOperations:
         settled = await self._database.run(
             lambda tx: settle_operations.settle(tx, tenant, settlements, self._settings)
         )
-        self._wakeups.wake(settled.filled_queues)
+        self._wakeups.wake(Lane(tenant, queue) for queue in settled.filled_queues)
         return settled.answers
 
     async def fetch_payload(self, tenant: str, fence: Fence) -> bytes:

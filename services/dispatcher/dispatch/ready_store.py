@@ -7,8 +7,8 @@ from shared.database import Transaction, statement
 
 
 @dataclass(frozen=True)
-class Picked:
-    """A row taken off the ready table; `attempts` were charged before."""
+class ReadyRow:
+    """An intent that may be granted now; `attempts` were charged before."""
 
     intent_id: int
     queue: str
@@ -43,12 +43,39 @@ _PICK = statement("""
 """)
 
 
-async def pick(tx: Transaction, *, tenant: str, queues: Sequence[str], limit: int) -> list[Picked]:
+async def pick(
+    tx: Transaction, *, tenant: str, queues: Sequence[str], limit: int
+) -> list[ReadyRow]:
     """Takes runnable rows off the ready table, one per key; skips what others hold.
 
     In order of priority, then of the queues as they are given, then of number.
     """
-    return await tx.all(_PICK, Picked, tenant=tenant, queues=list(queues), limit=limit)
+    return await tx.all(_PICK, ReadyRow, tenant=tenant, queues=list(queues), limit=limit)
+
+
+_LINE_UP = statement("""
+    INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
+    SELECT r.queue, r.priority, %(tenant)s, r.intent_id, r.key, r.action, r.attempts
+    FROM unnest(
+        %(queues)s::text[], %(priorities)s::smallint[], %(intent_ids)s::bigint[],
+        %(keys)s::text[], %(actions)s::text[], %(attempts)s::int[]
+    ) AS r (queue, priority, intent_id, key, action, attempts)
+    ORDER BY r.intent_id
+""")
+
+
+async def line_up(tx: Transaction, *, tenant: str, rows: Sequence[ReadyRow]) -> None:
+    """Makes intents ready, newly numbered."""
+    await tx.execute(
+        _LINE_UP,
+        tenant=tenant,
+        queues=[row.queue for row in rows],
+        priorities=[row.priority for row in rows],
+        intent_ids=[row.intent_id for row in rows],
+        keys=[row.key for row in rows],
+        actions=[row.action for row in rows],
+        attempts=[row.attempts for row in rows],
+    )
 
 
 @dataclass(frozen=True)

@@ -101,5 +101,5 @@ class DispatchServicer(work_pb2_grpc.DispatchServiceServicer):
         context: ServicerContext[work_pb2.WakeRequest, work_pb2.WakeResponse],  # noqa: ARG002
     ) -> work_pb2.WakeResponse:
         """Tells the sessions of this replica that work waits."""
-        self._wakeups.wake(request.queues)
+        self._wakeups.wake_queues(request.queues)
         return work_pb2.WakeResponse()

@@ -31,6 +31,7 @@ from shared import semantic
 from shared.telemetry import context_from, traceparent_of
 
 FRAMES_WAITING_MAX = 16
+LOOK_ANYWAY_MS = 30_000
 ITEM_OVERHEAD_BYTES = 6
 
 log = structlog.get_logger(__name__)
@@ -86,7 +87,7 @@ class WorkSession:
         self, frames: AsyncIterator[work_pb2.WorkRequest]
     ) -> AsyncGenerator[work_pb2.WorkResponse, None]:
         """What the three tasks produce, until the worker closes or one of them fails."""
-        with self._wakeups.listening(self._session.queues, self._heard):
+        with self._wakeups.listening(self._session.tenant, self._session.queues, self._heard):
             tasks = [
                 asyncio.create_task(self._watched(work))
                 for work in (self._read(frames), self._grant_on(), self._say_drain())
@@ -204,7 +205,7 @@ class WorkSession:
             await self._out.put(work_pb2.WorkResponse(renew_results=frame))
 
     async def _grant_on(self) -> None:
-        """Grants while there is credit; waits for a wake, at most one jittered poll."""
+        """Grants while there is credit, then waits to be woken."""
         while True:
             grants = await self._grant_if_possible() if self._may_grant() else []
             self._credit -= len(grants)
@@ -283,9 +284,11 @@ class WorkSession:
         return traceparent_of(span)
 
     async def _wait(self) -> None:
-        poll_s = self._settings.poll_interval_ms * random.uniform(0.8, 1.2) / 1000
+        """The process's own look wakes whoever has work; who owes an answer asks by itself."""
+        owes = self._grants_wait or self._lost_grant_id
+        wait_ms = self._settings.poll_interval_ms if owes else LOOK_ANYWAY_MS
         try:
-            async with asyncio.timeout(poll_s):
+            async with asyncio.timeout(wait_ms * random.uniform(0.8, 1.2) / 1000):
                 await self._heard.wait()
         except TimeoutError:
             return

@@ -24,7 +24,7 @@ from services.dispatcher.dispatch.outcomes_store import (
     RunStanding,
     StoredOutcome,
 )
-from services.dispatcher.dispatch.ready_store import Waiter
+from services.dispatcher.dispatch.ready_store import ReadyRow, Waiter
 from services.dispatcher.dispatch.rules import (
     Bury,
     Failure,
@@ -93,7 +93,7 @@ class SettleAnswer:
 
 @dataclass(frozen=True)
 class Settled:
-    """The answers in the order given, and the queues that got work by what they ended."""
+    """The answers in the order given, and the queues that got work."""
 
     answers: list[SettleAnswer]
     filled_queues: frozenset[str]
@@ -105,6 +105,7 @@ class _Effects:
 
     ended: list[Ended] = field(default_factory=list)
     waiters: list[Waiter] = field(default_factory=list)
+    ready: list[ReadyRow] = field(default_factory=list)
     intents: list[IntentEnd] = field(default_factory=list)
     spans: dict[str, list[WorkerSpan]] = field(default_factory=dict)
 
@@ -221,7 +222,7 @@ def _follow(
             effects.intents.append(_settled(held, IntentStatus.SUCCEEDED, "", result))
         case Released(delay_ms=delay_ms, reason=reason):
             effects.ended.append(_ended(item, held, LeaseState.FREE))
-            effects.waiters.append(_waiter(held, held.attempts - 1, delay_ms, reason))
+            _try_again(effects, held, held.attempts - 1, delay_ms, reason)
         case Failed() as failed:
             _follow_failure(item, failed, held, known, effects, settings)
 
@@ -253,11 +254,28 @@ def _follow_failure(
             effects.intents.append(_settled(held, IntentStatus.DEAD, reason, None))
         case Retry(delay_ms=delay_ms, attempts=attempts):
             effects.ended.append(_ended(item, held, LeaseState.FREE))
-            effects.waiters.append(_waiter(held, attempts, delay_ms, failed.reason))
+            _try_again(effects, held, attempts, delay_ms, failed.reason)
         case Park(delay_ms=delay_ms, attempts=attempts):
             effects.ended.append(_ended(item, held, LeaseState.FREE))
             publication_id = known.in_doubt.get((held.key, held.action))
             effects.waiters.append(_waiter(held, attempts, delay_ms, failed.reason, publication_id))
+
+
+def _try_again(effects: _Effects, held: Held, attempts: int, delay_ms: int, reason: str) -> None:
+    """Sets the intent aside for so long; it is ready again where there is nothing to wait for."""
+    if delay_ms > 0:
+        effects.waiters.append(_waiter(held, attempts, delay_ms, reason))
+        return
+    effects.ready.append(
+        ReadyRow(
+            intent_id=held.intent_id,
+            queue=held.queue,
+            priority=held.priority,
+            key=held.key,
+            action=held.action,
+            attempts=attempts,
+        )
+    )
 
 
 def _ended(item: Settlement, held: Held, state: LeaseState) -> Ended:
@@ -314,7 +332,7 @@ def _settled(held: Held, status: IntentStatus, reason: str, result: bytes | None
 
 
 async def _apply(tx: Transaction, tenant: str, effects: _Effects) -> list[str]:
-    """Writes it all; returns the queues of intents that had waited for the ended leases."""
+    """Writes it all; returns the queues of intents that became ready."""
     if not effects.ended:
         return []
     await outcomes_store.record_dispatches(tx, tenant=tenant, ended=effects.ended)
@@ -324,8 +342,10 @@ async def _apply(tx: Transaction, tenant: str, effects: _Effects) -> list[str]:
     )
     if effects.waiters:
         await ready_store.wait(tx, tenant=tenant, waiters=effects.waiters)
+    if effects.ready:
+        await ready_store.line_up(tx, tenant=tenant, rows=effects.ready)
     for holder, spans in effects.spans.items():
         await store_spans(tx, tenant=tenant, holder=holder, spans=spans)
     if effects.intents:
         await outcomes_store.settle_intents(tx, tenant=tenant, ends=effects.intents)
-    return filled
+    return [*filled, *(row.queue for row in effects.ready)]

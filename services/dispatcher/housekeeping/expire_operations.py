@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from services.dispatcher.dispatch import outcomes_store
+from services.dispatcher.dispatch import outcomes_store, ready_store
 from services.dispatcher.dispatch.outcomes_store import Ended, IntentEnd
+from services.dispatcher.dispatch.ready_store import ReadyRow
 from services.dispatcher.dispatch.rules import attempts_allowed
-from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.housekeeping import store
 from services.dispatcher.housekeeping.store import Overdue
 from services.dispatcher.settings import DispatcherSettings
@@ -30,12 +31,13 @@ class Expirer:
     async def tick(self) -> bool:
         """One page of overdue leases, in one transaction; True when there may be more. Keeps L2."""
 
-        async def expired(tx: Transaction) -> tuple[int, set[str]]:
+        async def expired(tx: Transaction) -> tuple[int, set[Lane]]:
             overdue = await store.lock_overdue(tx, limit=self._page)
-            filled = {lease.queue for lease in overdue}
+            filled: set[Lane] = set()
             by_tenant = sorted(overdue, key=lambda lease: lease.tenant)
             for tenant, leases in groupby(by_tenant, key=lambda lease: lease.tenant):
-                filled.update(await self._expire(tx, tenant, list(leases)))
+                queues = await self._expire(tx, tenant, list(leases))
+                filled.update(Lane(tenant, queue) for queue in queues)
             return len(overdue), filled
 
         found, filled = await self._database.run(expired)
@@ -43,7 +45,7 @@ class Expirer:
         return found == self._page
 
     async def _expire(self, tx: Transaction, tenant: str, leases: Sequence[Overdue]) -> list[str]:
-        """Ends these leases; returns the queues of intents that had waited for them."""
+        """Ends these leases; returns the queues of intents that became ready."""
         back = [lease for lease in leases if lease.attempts < self._allowed]
         spent = [lease for lease in leases if lease.attempts >= self._allowed]
         ended = [_ended(lease, LeaseState.FREE) for lease in back]
@@ -54,12 +56,12 @@ class Expirer:
             tx, tenant=tenant, keys=[(lease.key, lease.action) for lease in leases]
         )
         if back:
-            await store.queue_again(tx, tenant=tenant, leases=back)
+            await ready_store.line_up(tx, tenant=tenant, rows=[_ready(lease) for lease in back])
         if spent:
             await outcomes_store.settle_intents(
                 tx, tenant=tenant, ends=[self._buried(lease) for lease in spent]
             )
-        return filled
+        return [*filled, *(lease.queue for lease in back)]
 
     def _buried(self, lease: Overdue) -> IntentEnd:
         return IntentEnd(
@@ -69,6 +71,17 @@ class Expirer:
             settled_by=None,
             reason=f"{RAN_OUT} {lease.attempts} times, and {self._allowed} attempts are allowed",
         )
+
+
+def _ready(lease: Overdue) -> ReadyRow:
+    return ReadyRow(
+        intent_id=lease.intent_id,
+        queue=lease.queue,
+        priority=lease.priority,
+        key=lease.key,
+        action=lease.action,
+        attempts=lease.attempts,
+    )
 
 
 def _ended(lease: Overdue, state: LeaseState) -> Ended:

@@ -1,6 +1,6 @@
 """Duty: what has waited long enough, or for something that has ended, is made ready."""
 
-from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.housekeeping import store
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database, Transaction
@@ -17,7 +17,7 @@ class Mover:
     async def tick(self) -> bool:
         """One page of each kind; wakes the sessions of the queues it filled. More: True."""
 
-        async def moved(tx: Transaction) -> tuple[list[str], list[str]]:
+        async def moved(tx: Transaction) -> tuple[list[Lane], list[Lane]]:
             return (
                 await store.move_due(tx, limit=self._page),
                 await store.move_unblocked(tx, limit=self._page),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from services.dispatcher.dispatch.wakeups import Lane
 from shared.database import Transaction, statement
 
 _MOVE_DUE = statement("""
@@ -18,13 +19,13 @@ _MOVE_DUE = statement("""
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
     SELECT queue, priority, tenant, intent_id, key, action, attempts FROM moved
     ORDER BY due_at, intent_id
-    RETURNING queue
+    RETURNING tenant, queue
 """)
 
 
-async def move_due(tx: Transaction, *, limit: int) -> list[str]:
-    """Makes ready, newly numbered, what has waited long enough; returns their queues."""
-    return await tx.all(_MOVE_DUE, str, limit=limit)
+async def move_due(tx: Transaction, *, limit: int) -> list[Lane]:
+    """Makes ready, newly numbered, what has waited long enough; returns where, one for each."""
+    return await tx.all(_MOVE_DUE, Lane, limit=limit)
 
 
 _MOVE_SETTLED = statement("""
@@ -43,13 +44,13 @@ _MOVE_SETTLED = statement("""
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
     SELECT queue, priority, tenant, intent_id, key, action, attempts FROM moved
     ORDER BY intent_id
-    RETURNING queue
+    RETURNING tenant, queue
 """)
 
 
-async def move_unblocked(tx: Transaction, *, limit: int) -> list[str]:
-    """Makes ready what waited for a publication that is settled now; returns their queues (P2)."""
-    return await tx.all(_MOVE_SETTLED, str, limit=limit)
+async def move_unblocked(tx: Transaction, *, limit: int) -> list[Lane]:
+    """Makes ready what waited for a publication that is settled now; returns where (P2)."""
+    return await tx.all(_MOVE_SETTLED, Lane, limit=limit)
 
 
 @dataclass(frozen=True)
@@ -80,25 +81,45 @@ async def lock_overdue(tx: Transaction, *, limit: int) -> list[Overdue]:
     return await tx.all(_LOCK_OVERDUE, Overdue, limit=limit)
 
 
-_QUEUE_AGAIN = statement("""
-    INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
-    SELECT b.queue, b.priority, %(tenant)s, b.intent_id, b.key, b.action, b.attempts
-    FROM unnest(
-        %(queues)s::text[], %(priorities)s::smallint[], %(intent_ids)s::bigint[],
-        %(keys)s::text[], %(actions)s::text[], %(attempts)s::int[]
-    ) AS b (queue, priority, intent_id, key, action, attempts)
+@dataclass(frozen=True)
+class Seen:
+    """What a look found; lanes by their number, from 1, in the list that was asked about."""
+
+    is_due: bool
+    is_overdue: bool
+    lane_numbers: tuple[int, ...]
+
+
+_LOOK = statement("""
+    SELECT
+        EXISTS (SELECT FROM waiting WHERE due_at <= statement_timestamp()) OR EXISTS (
+            SELECT FROM waiting AS w
+            WHERE w.publication_id IS NOT NULL AND NOT EXISTS (
+                SELECT FROM publication_attempts AS a
+                WHERE a.publication_id = w.publication_id AND a.status IN ('running', 'uncertain')
+            )
+        ) AS is_due,
+        EXISTS (
+            SELECT FROM leases WHERE state = 'running' AND claimable_at <= statement_timestamp()
+        ) AS is_overdue,
+        ARRAY(
+            SELECT l.number
+            FROM unnest(%(tenants)s::text[], %(queues)s::text[]) WITH ORDINALITY
+                AS l (tenant, queue, number)
+            WHERE EXISTS (
+                SELECT FROM ready AS r WHERE r.queue = l.queue AND r.tenant = l.tenant
+            )
+        ) AS lane_numbers
 """)
 
 
-async def queue_again(tx: Transaction, *, tenant: str, leases: Sequence[Overdue]) -> int:
-    """Makes ready again, newly numbered, the intents of leases that ran out (L2)."""
-    return await tx.execute(
-        _QUEUE_AGAIN,
-        tenant=tenant,
-        queues=[lease.queue for lease in leases],
-        priorities=[lease.priority for lease in leases],
-        intent_ids=[lease.intent_id for lease in leases],
-        keys=[lease.key for lease in leases],
-        actions=[lease.action for lease in leases],
-        attempts=[lease.attempts for lease in leases],
+async def look(tx: Transaction, *, lanes: Sequence[Lane]) -> Seen:
+    """Whether anything waits that is due, any lease is past its time, any lane has work."""
+    seen = await tx.one(
+        _LOOK,
+        Seen,
+        tenants=[lane.tenant for lane in lanes],
+        queues=[lane.queue for lane in lanes],
     )
+    assert seen is not None, "a select without a table has one row"
+    return seen

@@ -8,7 +8,7 @@ from fencepost.dispatcher.v1 import intents_pb2, intents_pb2_grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
-from services.dispatcher.dispatch.wakeups import Wakeups
+from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.intents.operations import Enqueue, IntentOperations
 from services.dispatcher.intents.store import IntentView, NewIntent
 from shared.keys import Key
@@ -35,7 +35,7 @@ class IntentServicer(intents_pb2_grpc.IntentServiceServicer):
         """Adds intents and wakes who listens to their queues."""
         command = _enqueue(request, tenant=current_caller().require_tenant())
         intent_ids = await self._operations.enqueue(command)
-        self._wakeups.wake({intent.queue for intent in command.intents})
+        self._wakeups.wake({Lane(command.tenant, intent.queue) for intent in command.intents})
         return intents_pb2.EnqueueIntentsResponse(intent_ids=intent_ids)
 
     async def GetIntent(  # noqa: N802 - named by the contract

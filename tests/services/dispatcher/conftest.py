@@ -1,7 +1,6 @@
 """A dispatcher's rooms on a real database, as its own role; and one that serves."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 
@@ -9,7 +8,7 @@ from shared.schema.grants import Service
 from tests.database_server import DatabaseServer, as_service
 from tests.service_process import service_process
 from tests.services.dispatcher.desk import Desk, opened
-from tests.services.dispatcher.floor import Floor, floor_on
+from tests.services.dispatcher.floor import Floor, Serving, floor_on
 
 
 @pytest.fixture
@@ -17,14 +16,6 @@ async def desk(owner_url: str, service_url: Callable[[Service], str]) -> AsyncIt
     """One dispatcher."""
     async with opened(owner_url, service_url("dispatcher")) as desk:
         yield desk
-
-
-@dataclass(frozen=True)
-class Serving:
-    """A dispatcher that runs, and its database."""
-
-    address: str
-    owner_url: str
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ def failed(
     return Failed(disposition=disposition, reason=reason, retry_after_ms=retry_after_ms)
 
 
-def released(*, delay_ms: int = 0) -> Released:
+def released(*, delay_ms: int = 1000) -> Released:
     return Released(delay_ms=delay_ms, reason="given back")
 
 

@@ -18,6 +18,14 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
+class Serving:
+    """A dispatcher that runs, and its database."""
+
+    address: str
+    owner_url: str
+
+
+@dataclass(frozen=True)
 class Floor:
     """One tenant's work, and lines to the dispatcher with its keys."""
 

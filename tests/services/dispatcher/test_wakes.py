@@ -8,7 +8,7 @@ from fencepost.dispatcher.v1 import work_pb2
 from tests.database_server import DatabaseServer, as_service
 from tests.rows import from_now
 from tests.service_process import service_process
-from tests.services.dispatcher.floor import Floor, floor_on
+from tests.services.dispatcher.floor import Floor, Serving, floor_on
 from tests.services.dispatcher.wire import Line, enqueue, new_intent, settle
 
 NEVER_MS = "60000"
@@ -26,7 +26,21 @@ def patient(database_server: DatabaseServer) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
+async def deaf_floor(serving: Serving) -> AsyncIterator[Floor]:
+    """A tenant on a dispatcher that looks often; nobody wakes it."""
+    async with floor_on(serving.owner_url, serving.address) as floor:
+        yield floor
+
+
+@pytest.fixture
+async def deaf_line(deaf_floor: Floor) -> AsyncIterator[Line]:
+    async with await deaf_floor.line() as line:
+        yield line
+
+
+@pytest.fixture
 async def floor(patient: tuple[str, str]) -> AsyncIterator[Floor]:
+    """A tenant on a dispatcher that hears wakes alone."""
     async with floor_on(*patient) as floor:
         yield floor
 
@@ -61,15 +75,6 @@ async def test_a_wake_starts_what_another_service_added(floor: Floor, line: Line
     assert (await stream.dispatch()).intent_id == work.intent_id
 
 
-async def test_what_becomes_due_starts_at_once(floor: Floor, line: Line) -> None:
-    stream, _ = await line.opened()
-    await stream.credit(5)
-    await stream.beat()
-    work = await floor.rows.intent()
-    await floor.rows.waiting(work, due_in_ms=-1)
-    assert (await stream.dispatch()).intent_id == work.intent_id
-
-
 async def test_what_is_given_back_comes_again_at_once(floor: Floor, line: Line) -> None:
     await floor.ready()
     stream, _ = await line.opened()
@@ -78,17 +83,6 @@ async def test_what_is_given_back_comes_again_at_once(floor: Floor, line: Line) 
     await stream.settle(settle(first, release=work_pb2.Release(reason="not now")))
     again = await stream.dispatch()
     assert (again.intent_id, again.fence.epoch, again.attempt) == (first.intent_id, 2, 1)
-
-
-@pytest.mark.guarantee("L2")
-async def test_the_work_of_a_lease_past_its_time_starts_at_once(floor: Floor, line: Line) -> None:
-    work = await floor.running()
-    stream, _ = await line.opened()
-    await stream.credit(1)
-    await stream.beat()
-    await floor.rows.change("leases", {"key": work.key}, claimable_at=from_now(-1))
-    dispatch = await stream.dispatch()
-    assert (dispatch.intent_id, dispatch.fence.epoch) == (work.intent_id, 2)
 
 
 @pytest.mark.guarantee("L5")
@@ -116,3 +110,35 @@ async def test_a_wake_of_other_queues_is_none_of_ours(floor: Floor, line: Line) 
     await line.call("Wake", work_pb2.WakeRequest(queues=["other"]))
     await stream.beat()
     assert len(await floor.rows.all("ready", tenant=floor.rows.tenant)) == 2
+
+
+async def test_what_nobody_told_of_starts_at_the_next_look(
+    deaf_floor: Floor, deaf_line: Line
+) -> None:
+    stream, _ = await deaf_line.opened()
+    await stream.credit(5)
+    await stream.beat()
+    work = await deaf_floor.ready()
+    assert (await stream.dispatch()).intent_id == work.intent_id
+
+
+async def test_what_becomes_due_starts_at_the_next_look(deaf_floor: Floor, deaf_line: Line) -> None:
+    stream, _ = await deaf_line.opened()
+    await stream.credit(5)
+    await stream.beat()
+    work = await deaf_floor.rows.intent()
+    await deaf_floor.rows.waiting(work, due_in_ms=-1)
+    assert (await stream.dispatch()).intent_id == work.intent_id
+
+
+@pytest.mark.guarantee("L2")
+async def test_the_work_of_a_lease_past_its_time_starts_at_the_next_look(
+    deaf_floor: Floor, deaf_line: Line
+) -> None:
+    work = await deaf_floor.running()
+    stream, _ = await deaf_line.opened()
+    await stream.credit(1)
+    await stream.beat()
+    await deaf_floor.rows.change("leases", {"key": work.key}, claimable_at=from_now(-1))
+    dispatch = await stream.dispatch()
+    assert (dispatch.intent_id, dispatch.fence.epoch) == (work.intent_id, 2)

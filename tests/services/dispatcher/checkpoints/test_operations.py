@@ -218,8 +218,7 @@ async def test_the_next_attempt_goes_on_from_the_last_checkpoint(desk: Desk) -> 
     await desk.checkpoints.flush(
         Flush(tenant="acme", fence=fence, checkpoint=checkpoint(state=b"half"), spans=())
     )
-    await desk.settle(_under(work, first, stream.session_id), released())
-    await desk.move()
+    await desk.settle(_under(work, first, stream.session_id), released(delay_ms=0))
     [second] = await desk.grant(stream)
     fence = fence_of(second, holder=stream.session_id)
     loaded = await desk.checkpoints.load("acme", fence)

@@ -132,7 +132,7 @@ async def test_a_grant_whose_commit_was_not_answered_is_delivered_once(
 
 
 def _looked_again(desk: Desk, worker: Worker) -> bool:
-    desk.wakeups.wake(["reviews"])
+    desk.wakeups.wake_queues(["reviews"])
     return bool(worker.dispatches())
 
 
@@ -184,7 +184,7 @@ async def test_a_session_outlives_an_absence_of_the_database(
         worker.say(credit(5))
         await proxy.cut()
         work = await desk.ready()
-        desk.wakeups.wake(["reviews"])
+        desk.wakeups.wake_queues(["reviews"])
         for _ in range(3):
             worker.say(work_pb2.WorkRequest(heartbeat=work_pb2.Heartbeat()))
         await until(worker.said.empty, what="the frames to be read")

@@ -89,7 +89,6 @@ async def test_what_fails_deterministically_twice_is_dead(desk: Desk) -> None:
         )
         assert answer.refusal is None
         assert (await desk.intent(work))["status"] == expected
-        await desk.move()
     assert [row["disposition"] for row in await desk.rows.all("dispatches")] == [
         "deterministic",
         "deterministic",
@@ -102,6 +101,20 @@ async def test_release_and_blocking_cost_no_attempt(desk: Desk, outcome: Outcome
     await desk.settle(work, outcome)
     assert (await desk.rows.one("waiting"))["attempts"] == 2
     assert (await desk.lease(work))["state"] == "free"
+
+
+@pytest.mark.parametrize("outcome", [released(delay_ms=0), failed(retry_after_ms=0)], ids=repr)
+async def test_what_need_not_wait_is_ready_at_once_and_sessions_hear_of_it(
+    desk: Desk, outcome: Outcome
+) -> None:
+    work = await desk.running(attempts=2)
+    heard = asyncio.Event()
+    with desk.wakeups.listening("acme", ["reviews"], heard):
+        await desk.settle(work, outcome)
+    assert heard.is_set()
+    assert await desk.place(work) == "open ready leases"
+    charged = 1 if outcome == released(delay_ms=0) else 2
+    assert (await desk.rows.one("ready"))["attempts"] == charged
 
 
 async def test_released_work_comes_back_after_its_delay_at_the_next_epoch(desk: Desk) -> None:
@@ -209,6 +222,9 @@ async def test_sessions_hear_of_work_that_had_waited_for_what_ended(desk: Desk) 
     waiter = await desk.rows.intent(work.change_request, queue="slow-queue")
     await desk.rows.waiting(waiter, waits_on="lease")
     slow, other = asyncio.Event(), asyncio.Event()
-    with desk.wakeups.listening(["slow-queue"], slow), desk.wakeups.listening(["x"], other):
+    with (
+        desk.wakeups.listening("acme", ["slow-queue"], slow),
+        desk.wakeups.listening("acme", ["x"], other),
+    ):
         await desk.settle(work, completed())
     assert (slow.is_set(), other.is_set()) == (True, False)

@@ -58,7 +58,10 @@ async def test_who_waits_for_a_publication_waits_for_its_settlement(
 async def test_sessions_of_the_queues_hear_of_it(desk: Desk) -> None:
     await desk.rows.waiting(await desk.rows.intent(queue="mine"), due_in_ms=-1)
     mine, other = asyncio.Event(), asyncio.Event()
-    with desk.wakeups.listening(["mine"], mine), desk.wakeups.listening(["other"], other):
+    with (
+        desk.wakeups.listening("acme", ["mine"], mine),
+        desk.wakeups.listening("acme", ["other"], other),
+    ):
         await desk.move()
     assert (mine.is_set(), other.is_set()) == (True, False)
 
@@ -114,7 +117,7 @@ async def test_who_waited_for_that_holder_is_ready(desk: Desk) -> None:
     waiter = await desk.rows.intent(late.change_request, queue="slow")
     await desk.rows.waiting(waiter, waits_on="lease")
     slow = asyncio.Event()
-    with desk.wakeups.listening(["slow"], slow):
+    with desk.wakeups.listening("acme", ["slow"], slow):
         await desk.expire()
     assert slow.is_set()
     assert set(await ready_ids(desk)) == {late.intent_id, waiter.intent_id}
