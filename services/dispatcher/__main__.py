@@ -8,9 +8,8 @@ from services.dispatcher.dispatch.operations import DispatchOperations
 from services.dispatcher.dispatch.servicer import DispatchServicer
 from services.dispatcher.dispatch.wakeups import Wakeups
 from services.dispatcher.housekeeping.expire_operations import Expirer
-from services.dispatcher.housekeeping.export_operations import SpanExporter
-from services.dispatcher.housekeeping.export_servicer import Collector
-from services.dispatcher.housekeeping.look_operations import Lookout
+from services.dispatcher.housekeeping.export_servicer import span_export
+from services.dispatcher.housekeeping.look_operations import Duties, Lookout, nobody
 from services.dispatcher.housekeeping.move_operations import Mover
 from services.dispatcher.intents.operations import IntentOperations
 from services.dispatcher.intents.servicer import IntentServicer
@@ -28,23 +27,24 @@ async def main() -> None:
         expirer = Expirer(rt.database, wakeups, limits)
         moving = Ticker("move_due", period_ms=limits.mover_period_ms, tick=mover.tick)
         expiring = Ticker("expire_leases", period_ms=limits.expiry_period_ms, tick=expirer.tick)
-        lookout = Lookout(rt.database, wakeups, wake_mover=moving.wake, wake_expirer=expiring.wake)
+        exporting, closing = span_export(rt.database, limits)
+        duties = Duties(
+            move=moving.wake,
+            expire=expiring.wake,
+            export=exporting.wake if exporting else nobody,
+        )
+        lookout = Lookout(rt.database, wakeups, duties)
         looking = Ticker("look", period_ms=limits.poll_interval_ms, tick=lookout.tick)
-        background = [looking, moving, expiring]
-        closing = []
-        if limits.otlp_endpoint:
-            collector = Collector(limits.otlp_endpoint, timeout_ms=limits.otlp_timeout_ms)
-            exporter = SpanExporter(rt.database, collector.send, limits)
-            period_ms = limits.span_export_period_ms
-            background.append(Ticker("export_spans", period_ms=period_ms, tick=exporter.tick))
-            closing.append(collector.close)
         dispatching = DispatchOperations(rt.database, wakeups, limits)
-        servicers = [
-            DispatchServicer(dispatching, wakeups, limits, rt.draining, rt.tracer),
-            IntentServicer(IntentOperations(rt.database), wakeups),
-            CheckpointServicer(CheckpointOperations(rt.database), rt.tracer),
-        ]
-        await rt.serve(servicers, background=background, closing=closing)
+        await rt.serve(
+            [
+                DispatchServicer(dispatching, wakeups, limits, rt.draining, rt.tracer),
+                IntentServicer(IntentOperations(rt.database), wakeups),
+                CheckpointServicer(CheckpointOperations(rt.database), rt.tracer),
+            ],
+            background=[looking, moving, expiring, *([exporting] if exporting else [])],
+            closing=closing,
+        )
 
 
 if __name__ == "__main__":

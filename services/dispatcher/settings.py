@@ -97,7 +97,10 @@ class DispatcherSettings(RuntimeSettings):
         description="How often overdue leases are put back, beside each look that finds one.",
     )
     span_export_period_ms: int = Field(
-        default=500, ge=10, le=60_000, description="How often stored worker spans are exported."
+        default=30_000,
+        ge=10,
+        le=60_000,
+        description="How often stored worker spans are exported, beside each look that finds one.",
     )
     duty_batch_max: int = Field(
         default=500, ge=1, le=10_000, description="Rows one tick of a background duty touches."

@@ -1,6 +1,6 @@
 """The OTLP call with which stored spans leave: protobuf out, confirmation in."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from urllib.parse import urlsplit
 
@@ -14,6 +14,22 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from services.dispatcher.checkpoints.spans_store import PendingSpan
+from services.dispatcher.housekeeping.export_operations import SpanExporter
+from services.dispatcher.settings import DispatcherSettings
+from shared.database import Database
+from shared.ticking import Ticker
+
+
+def span_export(
+    database: Database, limits: DispatcherSettings
+) -> tuple[Ticker | None, list[Callable[[], Awaitable[None]]]]:
+    """The duty that exports spans, and how its connection ends; none without an endpoint."""
+    if not limits.otlp_endpoint:
+        return None, []
+    collector = Collector(limits.otlp_endpoint, timeout_ms=limits.otlp_timeout_ms)
+    exporter = SpanExporter(database, collector.send, limits)
+    period_ms = limits.span_export_period_ms
+    return Ticker("export_spans", period_ms=period_ms, tick=exporter.tick), [collector.close]
 
 
 class Collector:

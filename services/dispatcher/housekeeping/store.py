@@ -87,6 +87,7 @@ class Seen:
 
     is_due: bool
     is_overdue: bool
+    has_spans: bool
     lane_numbers: tuple[int, ...]
 
 
@@ -102,6 +103,7 @@ _LOOK = statement("""
         EXISTS (
             SELECT FROM leases WHERE state = 'running' AND claimable_at <= statement_timestamp()
         ) AS is_overdue,
+        EXISTS (SELECT FROM run_spans WHERE exported_at IS NULL) AS has_spans,
         ARRAY(
             SELECT l.number
             FROM unnest(%(tenants)s::text[], %(queues)s::text[]) WITH ORDINALITY
@@ -114,7 +116,7 @@ _LOOK = statement("""
 
 
 async def look(tx: Transaction, *, lanes: Sequence[Lane]) -> Seen:
-    """Whether anything waits that is due, any lease is past its time, any lane has work."""
+    """Whether anything is due, overdue or to be exported, and which of these lanes have work."""
     seen = await tx.one(
         _LOOK,
         Seen,

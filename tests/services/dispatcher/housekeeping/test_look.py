@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from services.dispatcher.housekeeping.look_operations import Lookout
-from tests.rows import Rows
-from tests.services.dispatcher.desk import Desk
+from services.dispatcher.housekeeping.look_operations import Duties, Lookout
+from tests.rows import Rows, from_now
+from tests.services.dispatcher.desk import Desk, span
 
 
 async def woken(desk: Desk, *listeners: tuple[str, str]) -> set[Any]:
-    """Who was woken by one look: "mover", "expirer", and sessions by tenant and queue."""
+    """Who was woken by one look: duties by name, and sessions by tenant and queue."""
     heard: set[Any] = set()
     events = {listener: asyncio.Event() for listener in listeners}
-    lookout = Lookout(
-        desk.database,
-        desk.wakeups,
-        wake_mover=lambda: heard.add("mover"),
-        wake_expirer=lambda: heard.add("expirer"),
+    duties = Duties(
+        move=lambda: heard.add("mover"),
+        expire=lambda: heard.add("expirer"),
+        export=lambda: heard.add("exporter"),
     )
+    lookout = Lookout(desk.database, desk.wakeups, duties)
     with ExitStack() as stack:
         for (tenant, queue), event in events.items():
             stack.enter_context(desk.wakeups.listening(tenant, [queue], event))
@@ -67,3 +67,12 @@ async def test_a_settled_publication_wakes_the_mover(
 async def test_a_lease_past_its_time_wakes_the_expirer(desk: Desk) -> None:
     await desk.running(claimable_in_ms=-1)
     assert await woken(desk) == {"expirer"}
+
+
+@pytest.mark.guarantee("C7")
+async def test_a_span_that_is_not_exported_wakes_the_exporter(desk: Desk) -> None:
+    work = await desk.running()
+    await desk.flush(work, [span(work)])
+    assert await woken(desk) == {"exporter"}
+    await desk.rows.change("run_spans", {"intent_id": work.intent_id}, exported_at=from_now(0))
+    assert await woken(desk) == set()
