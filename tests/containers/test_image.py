@@ -76,5 +76,15 @@ def test_a_step_without_settings_says_what_it_needs(command: list[str]) -> None:
     assert "DATABASE_URL" in ended.stderr
 
 
+def test_the_embedded_database_refuses_root_with_a_sentence() -> None:
+    as_root = ["docker", "run", "--rm", "--user=0", "--cap-drop=ALL", "--tmpfs=/tmp", IMAGE]
+    suite = ["python", "-m", "services", "--data-folder=/tmp/data"]
+    ended = subprocess.run(
+        [*as_root, *suite], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    assert "run this as an ordinary user" in ended.stderr
+
+
 def test_the_command_line_is_there() -> None:
     assert "timeline" in in_image("fencepost", "--help").stdout

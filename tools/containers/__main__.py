@@ -6,6 +6,7 @@ and COLLECTOR_IMAGE name images to use instead. Arguments go to pytest.
 """
 
 import fcntl
+import os
 import subprocess
 import sys
 import tempfile
@@ -42,8 +43,10 @@ def main() -> int:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Makes the folder, and waits until no other run uses it."""
+    """Makes the folder, and waits until no other run uses it; raises EngineMissingError."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        raise EngineMissingError(f"{folder} is somebody else's: have it removed.")
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

