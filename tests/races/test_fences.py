@@ -146,6 +146,29 @@ async def test_a_takeover_waits_until_an_outcome_is_committed_and_is_settled_by_
     assert (await desk.intent(rival))["status"] == "duplicate"
 
 
+@pytest.mark.guarantee("L1", "L2")
+async def test_a_holder_that_fails_while_a_takeover_waits_is_not_displaced_too(
+    desk: Desk, blocker: Blocker
+) -> None:
+    late = await desk.running(claimable_in_ms=-1000)
+    rival = await desk.rival(late)
+    await blocker.hold(
+        "INSERT INTO fencepost.waiting (intent_id, tenant, queue, priority, key, action, attempts, "
+        "waits_on, due_at) VALUES (%(intent_id)s, 'x', 'x', 0, 'x', 'x', 0, 'time', 'infinity')",
+        intent_id=late.intent_id,
+    )
+    settling = asyncio.create_task(desk.settle(late, failed()))
+    await blocker.seen_waiting(1, on="waiting")
+    taking_over = asyncio.create_task(desk.grant())
+    await blocker.seen_waiting(2, on="leases")
+    await blocker.roll_back()
+    assert (await settling).refusal is None
+    [grant] = await taking_over
+    assert (grant.intent.intent_id, grant.epoch) == (rival.intent_id, 2)
+    assert [row["outcome"] for row in await desk.rows.all("dispatches")] == ["failed"]
+    assert await desk.place(late) == "open waiting"
+
+
 @pytest.mark.guarantee("Q8")
 @pytest.mark.parametrize("number", range(len(OUTCOMES)))
 async def test_one_outcome_sent_twice_at_once_is_recorded_once(

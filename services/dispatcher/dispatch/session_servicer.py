@@ -109,7 +109,7 @@ class WorkSession:
         except FencepostError as refused:
             # What ended the stream is what the worker is told; the session's leases run out.
             log.warning(
-                "session_close_not_recorded",
+                "the end of a stream was not recorded",
                 session_id=self._session.session_id,
                 why=str(refused),
             )
@@ -156,7 +156,7 @@ class WorkSession:
             await self._operations.heard(self._stream, draining=self._ending)
         except (DatabaseUnavailable, Overloaded) as away:
             log.warning(
-                "heartbeat_not_recorded", session_id=self._session.session_id, why=str(away)
+                "a heartbeat was not recorded", session_id=self._session.session_id, why=str(away)
             )
             return
         await self._out.put(work_pb2.WorkResponse(heartbeat_ack=work_pb2.HeartbeatAck()))
@@ -223,7 +223,11 @@ class WorkSession:
             grants = await self._grant()
         except (DatabaseUnavailable, Overloaded) as away:
             if not self._grants_wait:
-                log.warning("grants_wait", session_id=self._session.session_id, why=str(away))
+                log.warning(
+                    "grants wait for the database",
+                    session_id=self._session.session_id,
+                    why=str(away),
+                )
             self._grants_wait = True
             return []
         self._grants_wait = False
