@@ -16,6 +16,9 @@ from shared.schema.grants import Service
 from tests.waiting import until_sync
 
 ROOT = Path(__file__).parents[1]
+OWN_CODE = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "sdk")))}
+"""What a process of this very tree needs to find its code."""
+
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 
@@ -69,7 +72,7 @@ def service_process(
         [sys.executable, "-m", f"services.{service}"],
         cwd=ROOT,
         env={
-            "PATH": os.defpath,
+            **OWN_CODE,
             f"{prefix}_DATABASE_URL": database_url,
             f"{prefix}_GRPC_ADDRESS": "127.0.0.1:0",
             f"{prefix}_ADMIN_ADDRESS": "127.0.0.1:0",

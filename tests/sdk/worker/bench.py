@@ -100,11 +100,13 @@ class Bench:
     async def flushes(self, work: Work) -> list[Row]:
         """The flushes of the work's run, in order."""
         runs = await self.rows.all("runs", tenant=work.tenant, key=work.key, action=work.action)
-        return await self.rows.all("flushes", run_id=runs[0]["run_id"]) if runs else []
+        rows = await self.rows.all("flushes", run_id=runs[0]["run_id"]) if runs else []
+        return sorted(rows, key=itemgetter("version"))
 
     async def spans(self, work: Work) -> list[Span]:
         """The spans that were stored for the work, in order."""
         rows = await self.rows.all("run_spans", intent_id=work.intent_id)
+        rows.sort(key=itemgetter("span_seq"))
         return [Span.FromString(row["otlp_span"]) for row in rows]
 
 

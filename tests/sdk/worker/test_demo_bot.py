@@ -4,7 +4,6 @@ Method: the bot as its own process on a real payload; dispatcher, publisher and 
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from examples.scripted_forge.client import PullFixture, ScriptedForge
 from tests.database_server import as_service
 from tests.rows import ChangeRequest, Work
 from tests.sdk.worker.bench import Bench, network_to
-from tests.service_process import ROOT, ServiceProcess, service_process
+from tests.service_process import OWN_CODE, ROOT, ServiceProcess, service_process
 from tests.waiting import until
 
 PAYLOAD = (ROOT / "tests/payloads/github/pull_request.opened.json").read_bytes()
@@ -80,7 +79,7 @@ class Stage:
                 [sys.executable, "-m", "examples.demo_bot"],
                 cwd=ROOT,
                 env={
-                    "PATH": os.defpath,
+                    **OWN_CODE,
                     "FENCEPOST_DISPATCHER": self.bench.dispatcher,
                     "FENCEPOST_PUBLISHER": self.publisher,
                     "FENCEPOST_API_KEY": self.bench.api_key,

@@ -58,7 +58,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_handler_runs(hasty_bench: B
 @pytest.mark.parametrize("swallowed", [False, True])
 @pytest.mark.guarantee("L4")
 async def test_a_handler_whose_renewal_is_refused_is_cancelled_and_writes_nothing(
-    hasty_bench: Bench, swallowed: bool
+    hasty_bench: Bench, swallowed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = hasty_bench
     work = await bench.work()
@@ -86,6 +86,8 @@ async def test_a_handler_whose_renewal_is_refused_is_cancelled_and_writes_nothin
         await bench.rows.takeover(held, holder="another", claimable_at=from_now(60_000))
         await until(lambda: len(refused) == 2, what="the handler to be cancelled")
     assert [type(each) for each in refused] == [LeaseLapsed, LeaseLapsed]
+    # By the dispatcher's word, not by its own clock.
+    assert "its handler is stopped: The lease on" in caplog.text
     assert [flush["phase"] for flush in await bench.flushes(work)] == ["before"]
     lease = await bench.rows.one("leases", intent_id=work.intent_id)
     assert (lease["state"], lease["holder"]) == ("running", "another")

@@ -108,6 +108,7 @@ async def test_a_flush_left_in_doubt_is_settled_before_the_next(line: Line) -> N
     async with bench.working(handler):
         await bench.settled(work)
     assert versions == [2]
+    assert [outcome["outcome"] for outcome in await bench.outcomes(work)] == ["completed"]
     names = [span.name for span in await bench.spans(work)]
     assert names.count("carried by the flush in doubt") == 1
     assert [flush["phase"] for flush in await bench.flushes(work)] == [
@@ -127,12 +128,12 @@ async def test_an_outcome_whose_answer_was_lost_is_recorded_once(line: Line) -> 
         return b"this very outcome"
 
     line.network.trap(b"this very outcome", "keep the answer")
-    async with bench.working(handler) as running:
+    async with bench.working(handler, concurrency=1):
         await bench.settled(work)
         line.network.reset()
         await bench.settled(await bench.work())
-        assert not running.done()
-    assert (attempts[0], len(await bench.outcomes(work))) == (1, 1)
+    assert attempts == [1, 1]
+    assert len(await bench.outcomes(work)) == 1
 
 
 async def test_a_lost_stream_is_resumed_and_the_handler_goes_on(line: Line) -> None:
@@ -178,6 +179,37 @@ async def test_a_dispatch_that_never_arrived_is_begun_after_the_resumption(line:
         await bench.settled(second)
     assert begun == [first.intent_id, second.intent_id]
     assert (await bench.intent(second))["attempts"] == 1
+
+
+async def test_what_never_arrived_takes_a_slot_of_the_resumed_session(line: Line) -> None:
+    bench = line.bench
+    running, most = 0, 0
+    may_end = asyncio.Event()
+
+    async def handler(run: Run) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await may_end.wait()
+        running -= 1
+
+    async with bench.working(handler, concurrency=1):
+        await line.session()
+        line.network.freeze()
+        lost = await bench.work()
+        await until(line.leased, what="it to be granted")
+        next_one = await bench.work()
+        await line.network.cut()
+        await line.network.restore()
+        await until(lambda: running, what="what was lost to be begun")
+        # What would be offered wrongly would be used long before the next signs of life.
+        for _ in range(3):
+            await _heard_since(line, await line.session())
+        assert (await line.leased(), running) == (1, 1)
+        may_end.set()
+        await bench.settled(lost)
+        await bench.settled(next_one)
+    assert most == 1
 
 
 async def test_a_session_whose_welcome_was_lost_is_its_own(line: Line) -> None:
@@ -246,12 +278,14 @@ async def _all_settled(line: Line) -> bool:
 async def test_a_session_that_ended_is_followed_by_a_new_one(line: Line, taken_over: bool) -> None:
     bench = line.bench
     work = await bench.work()
+    begun: list[int] = []
     seen: list[str] = []
     go_on = asyncio.Event()
 
     async def handler(run: Run) -> None:
         if run.dispatch.intent_id != work.intent_id:
             return
+        begun.append(run.attempt)
         try:
             await go_on.wait()
             seen.append(str(await run.checkpoint("under the old holder")))
@@ -263,7 +297,7 @@ async def test_a_session_that_ended_is_followed_by_a_new_one(line: Line, taken_o
 
     async with bench.working(handler):
         old = await line.session()
-        await until(line.leased, what="the work to be granted")
+        await until(lambda: begun, what="the handler to begin")
         ended = {"state": "ended", "ended_at": NOW}
         await bench.rows.change("sessions", {"session_id": old["session_id"]}, **ended)
         if taken_over:

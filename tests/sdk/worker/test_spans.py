@@ -210,6 +210,19 @@ def recorded(recorder: SpanRecorder) -> list[Span]:
 
 
 @pytest.mark.guarantee("C3")
+def test_what_is_put_back_comes_first_and_in_order() -> None:
+    recorder = SpanRecorder(TRACEPARENT)
+    for name in "abc":
+        with recorder.span(name):
+            pass
+    taken = recorder.take()
+    with recorder.span("d"):
+        pass
+    recorder.put_back(taken)
+    assert [span.name for span in recorded(recorder)] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.guarantee("C3")
 def test_what_waits_is_bounded_and_drops_are_counted() -> None:
     recorder = SpanRecorder(TRACEPARENT)
     for number in range(SPANS_KEPT_MAX + 3):

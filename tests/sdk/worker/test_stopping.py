@@ -4,7 +4,6 @@ Method: bots as processes of their own, ended by signals; keys revoked under a r
 """
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from tests.database_server import as_service
 from tests.rows import NOW, Row, Work
 from tests.sdk.worker.bench import Bench, network_to
 from tests.sdk.worker.conftest import DISPATCHER
-from tests.service_process import ROOT, service_process_beside
+from tests.service_process import OWN_CODE, ROOT, service_process_beside
 from tests.waiting import until
 
 EXIT_WITHIN_S = 10.0
@@ -38,7 +37,7 @@ def bot(bench: Bench, manner: str, tmp_path: Path) -> Iterator["subprocess.Popen
             [sys.executable, "-m", "tests.sdk.worker.stubborn_bot", manner, str(tmp_path / "end")],
             cwd=ROOT,
             env={
-                "PATH": os.defpath,
+                **OWN_CODE,
                 "FENCEPOST_DISPATCHER": bench.dispatcher,
                 "FENCEPOST_API_KEY_FILE": str(key_file),
             },
@@ -152,17 +151,19 @@ async def test_a_key_that_will_not_do_ends_the_worker(
 
 
 async def test_a_key_revoked_under_way_ends_the_worker_and_its_handlers(bench: Bench) -> None:
-    work = await bench.work()
+    await bench.work()
+    begun: list[int] = []
     stopped: list[bool] = []
 
     async def handler(run: Run) -> None:
+        begun.append(run.attempt)
         try:
             await asyncio.Event().wait()
         finally:
             stopped.append(True)
 
     running = asyncio.create_task(bench.worker(handler).run())
-    await until(lambda: bench.rows.all("leases", tenant=work.tenant), what="the grant")
+    await until(lambda: begun, what="the handler to begin")
     key_id = bench.api_key.split("_")[1]
     await bench.rows.change("api_keys", {"key_id": key_id}, ends_at=NOW)
     with pytest.raises(KeyRevoked):
@@ -186,17 +187,19 @@ async def test_a_worker_leaves_nothing_behind(bench: Bench) -> None:
 
 
 async def test_a_worker_that_is_cancelled_ends_its_handlers(bench: Bench) -> None:
-    work = await bench.work()
+    await bench.work()
+    begun: list[int] = []
     stopped: list[bool] = []
 
     async def handler(run: Run) -> None:
+        begun.append(run.attempt)
         try:
             await asyncio.Event().wait()
         finally:
             stopped.append(True)
 
     running = asyncio.create_task(bench.worker(handler).run())
-    await until(lambda: bench.rows.all("leases", tenant=work.tenant), what="the grant")
+    await until(lambda: begun, what="the handler to begin")
     running.cancel()
     await asyncio.wait({running})
     assert running.cancelled()

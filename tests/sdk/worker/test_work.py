@@ -39,20 +39,21 @@ async def test_work_is_done_and_its_result_kept(bench: Bench) -> None:
     assert session["labels"] == {"service.name": "fencepost-worker"}
 
 
-@pytest.mark.parametrize("analysed", [False, True])
-async def test_success_follows_a_final_flush(bench: Bench, analysed: bool) -> None:
+@pytest.mark.guarantee("C4")
+@pytest.mark.parametrize("flushed_by_itself", [[], [False], [False, True], [True, False]], ids=str)
+async def test_success_follows_a_final_flush(bench: Bench, flushed_by_itself: list[bool]) -> None:
     work = await bench.work()
 
     async def handler(run: Run) -> None:
-        if analysed:
-            run.state["remarks"] = ["one"]
-            await run.checkpoint("analyse")
-            await run.checkpoint(final=True)
+        for final in flushed_by_itself:
+            await run.checkpoint("analyse", final=final)
 
     async with bench.working(handler):
         await bench.settled(work)
-    flushes = await bench.flushes(work)
-    assert [flush["final"] for flush in flushes] == ([False, True] if analysed else [True])
+    finals = [flush["final"] for flush in await bench.flushes(work)]
+    ends_final = flushed_by_itself[-1:] == [True]
+    assert finals == (flushed_by_itself if ends_final else [*flushed_by_itself, True])
+    assert len(await bench.outcomes(work)) == 1
 
 
 async def test_what_changes_after_the_final_flush_is_flushed_once_more(bench: Bench) -> None:
