@@ -28,6 +28,7 @@ class IgnoredReason(StrEnum):
     DRAFT = "draft"
     CLOSED = "closed"
     HEAD_OUTDATED = "head-outdated"
+    REF_DELETED = "ref-deleted"
 
 
 IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
@@ -38,6 +39,7 @@ IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
         IgnoredReason.DRAFT: "Drafts get their work when they are ready for review.",
         IgnoredReason.CLOSED: "The change request is closed.",
         IgnoredReason.HEAD_OUTDATED: "The forge dated a newer head later than this one.",
+        IgnoredReason.REF_DELETED: "A branch or a tag is gone: nothing is left to look at.",
     }
 )
 """Every reason with the sentence that documents it."""
@@ -55,7 +57,10 @@ class Transition(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeRequestEvent:
-    """What a delivery says of a change request, the same for every forge."""
+    """What a delivery says of a change request, the same for every forge.
+
+    `from_fork` says that people without write access may have made the head.
+    """
 
     transition: Transition
     repo_id: int
@@ -68,6 +73,7 @@ class ChangeRequestEvent:
     draft: bool
     updated_at: datetime | None
     url: str
+    from_fork: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.docs import __doc__ as purpose
-from tools.docs import configuration, states
+from tools.docs import configuration, github_events, states
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration.page,
+    "github-events.md": github_events.page,
     "states.md": states.page,
 }
 

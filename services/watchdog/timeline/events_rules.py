@@ -43,6 +43,7 @@ IGNORED_BECAUSE = {
     "draft": "drafts get their work when they are ready for review",
     "closed": "the change request is closed",
     "head-outdated": "the forge dated a newer head later than this one",
+    "ref-deleted": "a branch or a tag is gone and nothing is left to look at",
 }
 SETTLED_AS = {
     IntentStatus.SUCCEEDED: "succeeded",

@@ -74,6 +74,7 @@ def test_the_projection_holds_what_people_look_for() -> None:
         "repo_id": 186853002,
         "repo_name": "Codertocat/Hello-World",
         "sender": "Codertocat",
+        "sender_id": 21031067,
         "number": 2,
         "head_sha": HEAD,
         "base_ref": "master",
@@ -91,7 +92,13 @@ def test_the_projection_holds_what_people_look_for() -> None:
     [
         ("ping", {"zen": "Speak like a human.", "hook_id": 1}, IgnoredReason.PING),
         ("star", {"action": "created"}, IgnoredReason.EVENT_UNWANTED),
-        ("push", {"after": "0" * 40}, IgnoredReason.EVENT_UNWANTED),
+        ("push", {"after": "ab" * 20, "deleted": False}, IgnoredReason.EVENT_UNWANTED),
+        ("push", {"after": "0" * 40}, IgnoredReason.REF_DELETED),
+        ("push", {"after": "0" * 64, "repository": None}, IgnoredReason.REF_DELETED),
+        ("push", {"after": 5, "deleted": True}, IgnoredReason.REF_DELETED),
+        ("push", {"after": "0" * 41, "deleted": "yes"}, IgnoredReason.EVENT_UNWANTED),
+        ("push", {"before": "0" * 40, "after": "ab" * 32}, IgnoredReason.EVENT_UNWANTED),
+        ("delete", {"ref": "simple-tag", "ref_type": "tag"}, IgnoredReason.REF_DELETED),
         ("installation", {"action": 7, "repository": 5}, IgnoredReason.EVENT_UNWANTED),
         ("pull_request", {"action": "labeled"}, IgnoredReason.ACTION_UNWANTED),
         (

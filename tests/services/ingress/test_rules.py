@@ -51,6 +51,7 @@ def event(
         draft=draft,
         updated_at=updated_at,
         url="https://github.com/octo/widgets/pull/7",
+        from_fork=False,
     )
 
 
