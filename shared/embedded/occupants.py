@@ -45,17 +45,17 @@ def occupants_of(cluster: Path) -> Occupants:
 
     Empty where there is no /proc; PostgreSQL's own checks remain there.
     """
-    postmaster: int | None = None
     children: list[int] = []
+    untitled: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         title = postgres_title(process, cluster)
         if title is None:
             continue
-        # Children name their duty ("postgres: checkpointer"); a postmaster keeps its command line.
-        if title.startswith(b"postgres: "):
-            children.append(int(process.name))
-        else:
-            postmaster = int(process.name)
+        # Children name their duty ("postgres: checkpointer"); a postmaster keeps its command line,
+        # and so does a child in its first moment.
+        (children if title.startswith(b"postgres: ") else untitled).append(int(process.name))
+    postmaster = next((each for each in untitled if parent_of(each) not in untitled), None)
+    children += [each for each in untitled if each != postmaster]
     return Occupants(postmaster, tuple(children))
 
 
@@ -70,6 +70,16 @@ def postgres_title(process: Path, cluster: Path) -> bytes | None:
     except OSError:
         # It has ended meanwhile, or belongs to another user.
         return None
+
+
+def parent_of(process_id: int) -> int | None:
+    """The parent's process id; None when the process has ended meanwhile."""
+    try:
+        status = Path("/proc", str(process_id), "stat").read_text()
+    except OSError:
+        return None
+    # The name before it, in brackets, may hold anything.
+    return int(status.rpartition(")")[2].split()[1])
 
 
 def read_postmaster_file(cluster: Path) -> PostmasterFile | None:

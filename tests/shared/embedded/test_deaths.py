@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from shared.embedded import EmbeddedPostgres, claim, lifeline
+from shared.embedded import EmbeddedPostgres, claim, lifeline, occupants
 from shared.embedded.errors import FolderInUseError
 from shared.embedded.folder import DataFolder
 from shared.embedded.occupants import Occupants
@@ -111,6 +111,21 @@ def one_orphan(database: EmbeddedPostgres) -> Iterator[int]:
             with suppress(ProcessLookupError):
                 os.kill(orphan, signal.SIGKILL)
             connection.close()
+
+
+def test_a_child_that_has_no_title_yet_is_not_taken_for_the_server(
+    database: EmbeddedPostgres, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.start()
+    title = occupants.postgres_title
+    monkeypatch.setattr(
+        occupants,
+        "postgres_title",
+        lambda process, cluster: title(process, cluster) and b"/bin/postgres\0-D\0...",
+    )
+    living = living_in(data_folder)
+    assert living.postmaster == database.process_id
+    assert len(living.children) >= 3
 
 
 def test_orphans_that_do_not_end_are_ended(
