@@ -102,6 +102,7 @@ class Attempt:
             self._keeping.cancel()
             if (settle := self._outcome()) is not None:
                 settle.spans.extend(self._run.last_spans())
+                self._tell_drops()
                 await self._report(settle)
         finally:
             self._keeping.cancel()
@@ -140,6 +141,10 @@ class Attempt:
         else:
             text = storable(masked("".join(traceback.format_exception(failure))))
             log.error("intent %d: its handler failed\n%s", self.dispatch.intent_id, text)
+
+    def _tell_drops(self) -> None:
+        if dropped := self._recorder.dropped:
+            log.warning("intent %d: %d of its spans were dropped", self.identity[0], dropped)
 
     def _settle(self) -> work_pb2.Settle:
         return work_pb2.Settle(fence=self.dispatch.fence, intent_id=self.dispatch.intent_id)

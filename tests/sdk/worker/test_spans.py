@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from fencepost import Run
+from fencepost import PermanentError, Run
 from fencepost.errors import FieldInvalid
 from fencepost.spans import (
     BYTES_KEPT_MAX,
@@ -200,6 +200,26 @@ async def test_more_spans_than_one_outcome_carries_are_flushed_before_it(bench: 
     flushes = await bench.flushes(work)
     assert len(stored) == count + len(flushes) + 1
     assert {flush["final"] for flush in flushes} == {True}
+
+
+@pytest.mark.guarantee("C3")
+async def test_what_a_failure_cannot_carry_is_dropped_and_counted(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = await bench.work()
+
+    async def handler(run: Run) -> None:
+        for _ in range(SPANS_TAKEN_MAX + 4):
+            with run.span("one of many"):
+                pass
+        raise PermanentError("never")
+
+    async with bench.working(handler):
+        await bench.settled(work, "dead")
+    stored = await bench.spans(work)
+    assert len(stored) == SPANS_TAKEN_MAX
+    assert named(stored, f"run {work.action}")
+    assert f"intent {work.intent_id}: 5 of its spans were dropped" in caplog.text
 
 
 def recorded(recorder: SpanRecorder) -> list[Span]:
