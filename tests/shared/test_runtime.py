@@ -7,6 +7,7 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,8 +16,13 @@ from fencepost.common.v1.server_info_pb2 import GetServerInfoRequest
 from fencepost.common.v1.server_info_pb2_grpc import ServerInfoServiceStub
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest
 from fencepost.dispatcher.v1.intents_pb2_grpc import IntentServiceStub
-from fencepost.errors import Draining, FencepostError, SchemaMismatch
+from fencepost.errors import Draining, FencepostError, KeyRevoked, SchemaMismatch
 from grpc import aio
+from grpc_reflection.v1alpha.reflection_pb2 import (
+    ServerReflectionRequest,
+    ServerReflectionResponse,
+)
+from psycopg import sql
 
 from shared.credentials import new_credential
 from shared.schema.grants import Service
@@ -29,6 +35,8 @@ from tests.waiting import until
 
 GRACE_S = 2.0
 ONLY = {"singleton": 1}
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+REVOKED_WITHIN_S = 5.0
 
 
 @pytest.fixture
@@ -60,6 +68,18 @@ def url(service_url: Callable[[Service], str]) -> str:
 async def call(process: SampleProcess, intent_id: int = 1) -> None:
     channel = await process.channel()
     await IntentServiceStub(channel).GetIntent(GetIntentRequest(intent_id=intent_id))
+
+
+async def open_stream(process: SampleProcess) -> Any:
+    """A stream that has been answered once, and stays open."""
+    stream = (await process.channel()).stream_stream(
+        REFLECTION,
+        ServerReflectionRequest.SerializeToString,
+        ServerReflectionResponse.FromString,
+    )()
+    await stream.write(ServerReflectionRequest(list_services=""))
+    await stream.read()
+    return stream
 
 
 async def ready(process: SampleProcess) -> bool:
@@ -114,9 +134,26 @@ async def test_a_call_that_does_not_end_is_told_and_the_process_goes_within_the_
             await process.logged("call begun")
             began = time.monotonic()
             process.send(signal.SIGINT)
+            await until(lambda: says_draining(process), what="the admin port to say it")
             assert await hanging.details() == str(Draining())
         assert await process.exited() == 0
         assert time.monotonic() - began < GRACE_S + 2
+
+
+async def says_draining(process: SampleProcess) -> bool:
+    return "draining" in (await process.get("/readyz")).json()["problems"]
+
+
+async def test_a_stream_of_a_revoked_key_is_ended_in_time(
+    url: str, rows: Rows, api_key: str
+) -> None:
+    async with sample(url, api_key=api_key) as process:
+        stream = await open_stream(process)
+        where = {"key_id": api_key.split("_")[1]}
+        await rows.change("api_keys", where, ends_at=sql.SQL("clock_timestamp()"))
+        async with asyncio.timeout(REVOKED_WITHIN_S):
+            with pytest.raises(KeyRevoked):
+                await stream.read()
 
 
 async def test_the_same_signal_again_ends_it_at_once(url: str, api_key: str) -> None:
@@ -209,8 +246,11 @@ async def test_a_schema_that_stops_to_fit_stops_the_service_until_it_fits_again(
 ) -> None:
     async with sample(url, api_key=api_key) as process:
         await until(lambda: healthy(process), what="health SERVING")
+        stream = await open_stream(process)
         await rows.change("schema_revision", ONLY, oldest_code=SCHEMA_REVISION + 1)
         await until(lambda: not_healthy(process), what="health NOT_SERVING")
+        with pytest.raises(SchemaMismatch):
+            await stream.read()
         with pytest.raises(SchemaMismatch):
             await call(process)
         problems = (await process.get("/readyz")).json()["problems"]
