@@ -15,7 +15,7 @@ from fencepost.errors import (
 )
 from opentelemetry import trace
 
-from services.ingress import deliveries_store, github_rules, take_operations
+from services.ingress import deliveries_store, gitea_rules, github_rules, take_operations
 from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.large_bodies import apart
@@ -29,7 +29,7 @@ from shared.schema.states import DeliveryOutcome
 
 log = structlog.get_logger(__name__)
 
-READERS = {"github": github_rules.read}
+READERS = {"forgejo": gitea_rules.read, "gitea": gitea_rules.read, "github": github_rules.read}
 """How each forge's events are read: an event's name and its document make a Reading."""
 
 

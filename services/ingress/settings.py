@@ -12,6 +12,8 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]*$"
 ACTION_PATTERN = r"^[a-z0-9][a-z0-9:._-]*$"
 INSTANCE_PATTERN = r"^[a-z0-9.:-]+$"
 
+GITHUB = "github.com"
+
 
 class IngressSettings(RuntimeSettings):
     """The webhook door, the marker's life, the wake and the endpoint."""
@@ -96,14 +98,16 @@ class IngressSettings(RuntimeSettings):
     endpoint_tenant: str = Field(
         default="", max_length=100, description="Tenant that owns the endpoint and its work."
     )
-    endpoint_forge: Literal["github"] = Field(
-        default="github", description="Forge that sends to the endpoint; it decides the signature."
+    endpoint_forge: Literal["forgejo", "gitea", "github"] = Field(
+        default="github",
+        description="Forge that sends to the endpoint, which decides the signature: forgejo, gitea "
+        "or github.",
     )
     endpoint_forge_instance: str = Field(
-        default="github.com",
+        default=GITHUB,
         max_length=253,
         pattern=INSTANCE_PATTERN,
-        description="Host of the forge; part of every key.",
+        description="Host of the forge, part of every key; must be set for any but github.",
     )
     endpoint_secret: SecretStr | None = Field(
         default=None, description="Secret that the forge signs webhooks with."
@@ -131,6 +135,15 @@ class IngressSettings(RuntimeSettings):
                 raise ValueError(
                     f"{self.variable('endpoint_name')} is set, so {self.variable(name)} must be too"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _an_instance_is_of_its_forge(self) -> Self:
+        if self.endpoint_forge != "github" and self.endpoint_forge_instance == GITHUB:
+            raise ValueError(
+                f"{self.variable('endpoint_forge')} is {self.endpoint_forge}, so "
+                f"{self.variable('endpoint_forge_instance')} must name its host"
+            )
         return self
 
     @model_validator(mode="after")

@@ -22,7 +22,6 @@ from services.ingress.webhooks.forge import Answer, Forge
 from shared.schema.states import DeliveryOutcome
 
 UNKNOWN_ENDPOINT_STATUS = 404
-TOO_SLOW_STATUS = 408
 FAULT_STATUS = 500
 
 SIGNATURE_INVALID = "SIGNATURE_INVALID"
@@ -71,10 +70,9 @@ def refused(
 
 
 def unauthentic(forge: Forge) -> JSONResponse:
-    """The signature is missing, doubled or made with another secret; nothing else was looked at."""
-    message = f"Send one {forge.signature_header} header, made over the raw body with the secret."
+    """The proof is missing, doubled or made with another secret; nothing else was looked at."""
     return JSONResponse(
-        _refusal(SIGNATURE_INVALID, message), status_code=forge.statuses[Answer.UNAUTHENTIC]
+        _refusal(SIGNATURE_INVALID, forge.proof), status_code=forge.statuses[Answer.UNAUTHENTIC]
     )
 
 
@@ -85,11 +83,13 @@ def unknown_endpoint(refusal: ResourceNotFound) -> JSONResponse:
     )
 
 
-def too_slow(timeout_ms: int) -> JSONResponse:
+def too_slow(forge: Forge, timeout_ms: int) -> JSONResponse:
     """The body stayed away."""
     message = f"The body did not come within {timeout_ms} ms: nothing was stored."
     return JSONResponse(
-        _refusal(BODY_TOO_SLOW, message), status_code=TOO_SLOW_STATUS, headers=CLOSE
+        _refusal(BODY_TOO_SLOW, message),
+        status_code=forge.statuses[Answer.TOO_SLOW],
+        headers=CLOSE,
     )
 
 

@@ -29,7 +29,7 @@ from services.ingress.metrics import DELIVERY_REFUSALS
 from services.ingress.operations import Intake
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome
-from services.ingress.webhooks import answers, github
+from services.ingress.webhooks import answers, forgejo, gitea, github
 from services.ingress.webhooks.admission import Admission
 from services.ingress.webhooks.body import BodyTooSlowError, read_body
 from services.ingress.webhooks.envelope import claimed_delivery_id, read_envelope
@@ -38,7 +38,7 @@ from shared import semantic
 from shared.metrics import HTTP_SERVER_DURATION
 from shared.telemetry import context_from, current_traceparent
 
-FORGES = {"github": github.FORGE}
+FORGES = {"forgejo": forgejo.FORGE, "gitea": gitea.FORGE, "github": github.FORGE}
 
 ROUTES = ("/webhooks/{forge}/{endpoint}", "/webhooks/{forge}")
 """Without an endpoint's name: the forge's only one."""
@@ -114,7 +114,7 @@ class WebhookDoor:
             return answers.unauthentic(forge)
         except BodyTooSlowError:
             DELIVERY_REFUSALS.labels(endpoint.name, answers.BODY_TOO_SLOW).inc()
-            return answers.too_slow(self._settings.body_read_timeout_ms)
+            return answers.too_slow(forge, self._settings.body_read_timeout_ms)
         except FencepostError as refusal:
             DELIVERY_REFUSALS.labels(endpoint.name, refusal.reason).inc()
             return self._refused(request, forge, refusal)
@@ -143,10 +143,9 @@ class WebhookDoor:
                 limit_bytes=self._settings.body_limit_bytes,
                 timeout_ms=self._settings.body_read_timeout_ms,
             )
-            signatures = request.headers.getlist(forge.signature_header)
-            if not await apart(
-                body, lambda: forge.is_authentic(signatures, body, endpoint.secrets)
-            ):
+            check = forge.check(request.headers, endpoint.secrets)
+            await apart(body, lambda: check.update(body))
+            if not check.passed():
                 raise NotAuthenticError
             envelope = read_envelope(forge, request.headers)
             submission = Submission(

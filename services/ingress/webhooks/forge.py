@@ -3,6 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol
+
+from starlette.datastructures import Headers
 
 
 class Answer(StrEnum):
@@ -15,15 +19,45 @@ class Answer(StrEnum):
     UNAUTHENTIC = "unauthentic"
     CONFLICT = "conflict"
     TOO_LARGE = "too-large"
+    TOO_SLOW = "too-slow"
     AWAY = "away"
+
+
+TELLING_STATUSES: Mapping[Answer, int] = MappingProxyType(
+    {
+        Answer.ACCEPTED: 202,
+        Answer.DUPLICATE: 200,
+        Answer.IGNORED: 200,
+        Answer.MALFORMED: 400,
+        Answer.UNAUTHENTIC: 401,
+        Answer.CONFLICT: 409,
+        Answer.TOO_LARGE: 413,
+        Answer.TOO_SLOW: 408,
+        Answer.AWAY: 503,
+    }
+)
+"""For forges that only show the status to people and go on sending whatever it is."""
+
+
+class Check(Protocol):
+    """Judges one request while its body passes by; it never raises."""
+
+    def update(self, chunk: bytes) -> None:
+        """Takes the next bytes of the body."""
+
+    def passed(self) -> bool:
+        """Whether who knows a live secret sent exactly these bytes, in constant time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forge:
-    """Headers, in lower case, the signature check over all values of its header, and the table."""
+    """Headers, in lower case, the one trusted proof of who sent it (I5), and the table.
 
-    signature_header: str
+    `proof` tells a sender in a sentence what would have been believed.
+    """
+
+    proof: str
     delivery_header: str
     event_header: str
-    is_authentic: Callable[[Sequence[str], bytes, Sequence[bytes]], bool]
+    check: Callable[[Headers, Sequence[bytes]], Check]
     statuses: Mapping[Answer, int]

@@ -1,6 +1,6 @@
 """Posts webhooks to a running ingress, in order and out of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +60,11 @@ def signed(body: bytes, **changes: Change) -> Headers:
     }
     for name, value in changes.items():
         headers[name.replace("_", "-")] = value
+    return as_sent(headers)
+
+
+def as_sent(headers: Mapping[str, Change]) -> Headers:
+    """Headers in bytes; a list is sent as so many headers, and None not at all."""
     return [
         (name.encode(), each.encode() if isinstance(each, str) else each)
         for name, value in headers.items()
@@ -69,7 +74,9 @@ def signed(body: bytes, **changes: Change) -> Headers:
 
 
 @contextmanager
-def opened(database_server: DatabaseServer) -> Iterator[Door]:
+def opened(
+    database_server: DatabaseServer, environment: Mapping[str, str] | None = None
+) -> Iterator[Door]:
     """A door on a database of its own, with small limits and two live secrets."""
     for owner_url in database_server.each_database():
         with (
@@ -79,6 +86,7 @@ def opened(database_server: DatabaseServer) -> Iterator[Door]:
                     "INGRESS_BODY_LIMIT_BYTES": str(LIMIT_BYTES),
                     "INGRESS_BODY_READ_TIMEOUT_MS": str(READ_TIMEOUT_MS),
                     "INGRESS_ENDPOINT_SECRET_PREVIOUS": "the secret before",
+                    **(environment or {}),
                 },
             ) as ingress,
             psycopg.connect(owner_url, autocommit=True) as owner,
