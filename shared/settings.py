@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.environment import OWN, AlsoRead, OwnField, SettingsError, read
+from shared.schema.urls import fault_in
 
 EXIT_WRONG_SETTINGS = 2
 MIB = 1024 * 1024
@@ -54,6 +55,8 @@ def _database_url(value: SecretStr) -> SecretStr:
         raise ValueError("must begin with postgresql://")
     if not parts.path.strip("/"):
         raise ValueError("must name the database: postgresql://user:password@host:port/database")
+    if fault := fault_in(value.get_secret_value()):
+        raise ValueError(fault)
     return value
 
 

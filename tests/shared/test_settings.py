@@ -161,6 +161,20 @@ def test_a_database_url_names_a_database(url: str) -> None:
     assert problems({"GATE_DATABASE_URL": url}).startswith("GATE_DATABASE_URL must ")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://role:canary word@h/d",
+        "postgresql://role:canary%word@h/d",
+        "postgresql://role:canary@h/d?canary=1",
+    ],
+)
+def test_a_url_that_libpq_cannot_read_is_told_and_not_quoted(url: str) -> None:
+    said = problems({"GATE_DATABASE_URL": url})
+    assert said.startswith("GATE_DATABASE_URL cannot be read as a connection URL: write what")
+    assert "canary" not in said
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:7101", "[::]:7101", "10.1.2.3:7101", "gate:7101"])
 def test_plaintext_off_loopback_is_refused_unless_it_is_allowed(address: str) -> None:
     said = problems({"GATE_GRPC_ADDRESS": address})
