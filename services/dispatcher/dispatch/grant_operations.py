@@ -74,7 +74,7 @@ async def grant(tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSe
     Raises ResourceNotFound when the session ended or went to another stream.
     """
     tenant = ask.stream.tenant
-    picked = await ready_store.pick(tx, tenant=tenant, queues=ask.queues, limit=ask.limit)
+    picked = await _pick(tx, ask)
     if not picked:
         return Round([], found_any=False)
     await must_hold(tx, ask.stream)
@@ -90,6 +90,18 @@ async def grant(tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSe
         await outcomes_store.settle_intents(tx, tenant=tenant, ends=settled)
     leased = [_leased(row, granted, settings) for row in wanted if _key_action(row) in granted]
     return Round(await _with_loads(tx, tenant, leased, intents, settings), found_any=True)
+
+
+async def _pick(tx: Transaction, ask: Ask) -> list[ReadyRow]:
+    """By priority, then in the order of the queues, then of arrival; one for each key."""
+    tenant = ask.stream.tenant
+    picked: list[ReadyRow] = []
+    for band in await ready_store.bands(tx, tenant=tenant, queues=ask.queues):
+        room = ask.limit - len(picked)
+        if room == 0:
+            break
+        picked += await ready_store.pick(tx, tenant=tenant, band=band, limit=room, beside=picked)
+    return picked
 
 
 async def must_hold(tx: Transaction, stream: Stream) -> None:

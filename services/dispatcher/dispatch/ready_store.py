@@ -18,39 +18,84 @@ class ReadyRow:
     attempts: int
 
 
+@dataclass(frozen=True)
+class Band:
+    """The work of one tenant on one queue at one priority: in order of number."""
+
+    queue: str
+    priority: int
+
+
+_BANDS = statement("""
+    WITH RECURSIVE steps AS (
+        SELECT q.queue, q.turn,
+            (SELECT max(r.priority) FROM ready AS r WHERE r.queue = q.queue) AS priority
+        FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS q (queue, turn)
+      UNION ALL
+        SELECT s.queue, s.turn, (
+            SELECT max(r.priority) FROM ready AS r
+            WHERE r.queue = s.queue AND r.priority < s.priority
+        )
+        FROM steps AS s WHERE s.priority IS NOT NULL
+    )
+    SELECT s.queue, s.priority FROM steps AS s
+    WHERE EXISTS (
+        SELECT FROM ready AS r
+        WHERE r.queue = s.queue AND r.priority = s.priority AND r.tenant = %(tenant)s
+    )
+    ORDER BY s.priority DESC, s.turn
+""")
+
+
+async def bands(tx: Transaction, *, tenant: str, queues: Sequence[str]) -> list[Band]:
+    """Where the tenant has work, by priority, then in the order of the queues.
+
+    Steps from one priority to the next in the index, however many rows stand at each.
+    """
+    return await tx.all(_BANDS, Band, tenant=tenant, queues=list(queues))
+
+
 _PICK = statement("""
     WITH locked AS (
-        SELECT queue, priority, tenant, number, key, action,
-            array_position(%(queues)s::text[], queue) AS turn
+        SELECT queue, priority, tenant, number, key, action
         FROM ready
-        WHERE tenant = %(tenant)s AND queue = ANY (%(queues)s::text[])
-        ORDER BY priority DESC, turn, number
+        WHERE queue = %(queue)s AND priority = %(priority)s AND tenant = %(tenant)s
+        ORDER BY number
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
     ), first_of_key AS (
-        SELECT DISTINCT ON (key, action) queue, priority, tenant, number, turn
+        SELECT DISTINCT ON (key, action) queue, priority, tenant, number
         FROM locked
-        ORDER BY key, action, priority DESC, turn, number
+        WHERE (key, action) NOT IN (SELECT * FROM unnest(%(keys)s::text[], %(actions)s::text[]))
+        ORDER BY key, action, number
     ), taken AS (
         DELETE FROM ready USING first_of_key AS picked
         WHERE ready.queue = picked.queue AND ready.priority = picked.priority
             AND ready.tenant = picked.tenant AND ready.number = picked.number
         RETURNING ready.intent_id, ready.queue, ready.priority, ready.key, ready.action,
-            ready.attempts, ready.number, picked.turn
+            ready.attempts, ready.number
     )
-    SELECT intent_id, queue, priority, key, action, attempts
-    FROM taken ORDER BY priority DESC, turn, number
+    SELECT intent_id, queue, priority, key, action, attempts FROM taken ORDER BY number
 """)
 
 
 async def pick(
-    tx: Transaction, *, tenant: str, queues: Sequence[str], limit: int
+    tx: Transaction, *, tenant: str, band: Band, limit: int, beside: Sequence[ReadyRow]
 ) -> list[ReadyRow]:
-    """Takes runnable rows off the ready table, one per key; skips what others hold.
+    """Takes runnable rows off one band in order, one per key; skips what others hold.
 
-    In order of priority, then of the queues as they are given, then of number.
+    None has the key of a row that was picked `beside`.
     """
-    return await tx.all(_PICK, ReadyRow, tenant=tenant, queues=list(queues), limit=limit)
+    return await tx.all(
+        _PICK,
+        ReadyRow,
+        tenant=tenant,
+        queue=band.queue,
+        priority=band.priority,
+        limit=limit,
+        keys=[row.key for row in beside],
+        actions=[row.action for row in beside],
+    )
 
 
 _LINE_UP = statement("""

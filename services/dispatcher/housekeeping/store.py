@@ -92,6 +92,18 @@ class Seen:
 
 
 _LOOK = statement("""
+    WITH RECURSIVE steps AS (
+        SELECT l.number, l.tenant, l.queue,
+            (SELECT max(r.priority) FROM ready AS r WHERE r.queue = l.queue) AS priority
+        FROM unnest(%(tenants)s::text[], %(queues)s::text[]) WITH ORDINALITY
+            AS l (tenant, queue, number)
+      UNION ALL
+        SELECT s.number, s.tenant, s.queue, (
+            SELECT max(r.priority) FROM ready AS r
+            WHERE r.queue = s.queue AND r.priority < s.priority
+        )
+        FROM steps AS s WHERE s.priority IS NOT NULL
+    )
     SELECT
         EXISTS (SELECT FROM waiting WHERE due_at <= statement_timestamp()) OR EXISTS (
             SELECT FROM waiting AS w
@@ -105,11 +117,10 @@ _LOOK = statement("""
         ) AS is_overdue,
         EXISTS (SELECT FROM run_spans WHERE exported_at IS NULL) AS has_spans,
         ARRAY(
-            SELECT l.number
-            FROM unnest(%(tenants)s::text[], %(queues)s::text[]) WITH ORDINALITY
-                AS l (tenant, queue, number)
+            SELECT DISTINCT s.number FROM steps AS s
             WHERE EXISTS (
-                SELECT FROM ready AS r WHERE r.queue = l.queue AND r.tenant = l.tenant
+                SELECT FROM ready AS r
+                WHERE r.queue = s.queue AND r.priority = s.priority AND r.tenant = s.tenant
             )
         ) AS lane_numbers
 """)

@@ -93,6 +93,26 @@ async def test_another_tenants_work_is_never_granted(desk: Desk) -> None:
 
 
 @pytest.mark.guarantee("X8")
+async def test_another_tenants_work_beside_ours_is_never_granted(desk: Desk) -> None:
+    theirs = Rows(desk.rows.connection, tenant="theirs")
+    await theirs.ready(await theirs.intent())
+    work = await desk.ready()
+    assert [grant.key for grant in await desk.grant()] == [work.key]
+
+
+@pytest.mark.guarantee("Q1")
+async def test_intents_of_one_key_at_several_priorities_are_granted_one_at_a_time(
+    desk: Desk,
+) -> None:
+    first = await desk.ready()
+    await desk.rival(first, priority=5)
+    await desk.rival(first, queue="other", priority=5)
+    [grant] = await desk.grant(queues=["reviews", "other"])
+    assert (grant.key, grant.queue) == (first.key, "reviews")
+    assert (await desk.lease(first))["priority"] == 5
+
+
+@pytest.mark.guarantee("X8")
 async def test_the_same_key_of_two_tenants_is_two_keys(desk: Desk) -> None:
     mine = await desk.running()
     theirs = Rows(desk.rows.connection, tenant="theirs")
