@@ -1,5 +1,6 @@
 """The server's certificate, read again when its files change: no restart for a new one."""
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ log = structlog.get_logger(__name__)
 
 
 class CertificateUnreadableError(Exception):
-    """A TLS file cannot be read; says which and why."""
+    """A TLS file cannot be read or does not fit; says which and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +28,36 @@ class CertificateFiles:
         """The files as they are now; raises CertificateUnreadableError."""
         key, chain = _read(self.key), _read(self.certificate)
         client_ca = _read(self.client_ca) if self.client_ca else None
+        self._require_fit()
         return grpc.ssl_server_certificate_configuration([(key, chain)], client_ca)
 
     def version(self) -> tuple[tuple[int, int], ...]:
         """Changes when a file does."""
         files = [path.stat() for path in (self.certificate, self.key, self.client_ca) if path]
         return tuple((each.st_mtime_ns, each.st_ino) for each in files)
+
+    def _require_fit(self) -> None:
+        """gRPC itself takes anything, and serves what it had before, or says that no port is free.
+
+        Raises CertificateUnreadableError.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Only whether they fit: how strong a key must be is for the clients to say.
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except (ssl.SSLError, ValueError) as error:
+            raise CertificateUnreadableError(
+                f"{self.certificate} and {self.key} are not a certificate chain and its key, in "
+                f"PEM and not encrypted ({error})"
+            ) from error
+        try:
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+        except ssl.SSLError as error:
+            raise CertificateUnreadableError(
+                f"{self.client_ca} holds no authorities in PEM ({error})"
+            ) from error
 
 
 def server_credentials(settings: RuntimeSettings) -> grpc.ServerCredentials | None:
@@ -70,6 +95,11 @@ class _Reloader:
         self._version = version
         log.info("a new certificate is served")
         return configuration
+
+
+def _no_password() -> bytes:
+    """Answers where OpenSSL would ask the terminal."""
+    return b""
 
 
 def _read(path: Path) -> bytes:

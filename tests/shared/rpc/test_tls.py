@@ -3,6 +3,8 @@
 Method: certificates made for the test, calls over real connections.
 """
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from fencepost.channel import Tls
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest
 from fencepost.errors import FencepostError
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from shared.rpc.tls import CertificateUnreadableError
 from tests.shared.rpc.certificates import Authority, Signed
@@ -93,6 +96,57 @@ async def test_a_file_that_is_missing_at_the_start_is_named(files: Files) -> Non
     with pytest.raises(CertificateUnreadableError, match=r"server\.key cannot be read"):
         async with serving(**files.settings()):
             pass
+
+
+def spoil_certificate(files: Files) -> None:
+    files.certificate.write_bytes(b"no certificate")
+
+
+def spoil_key(files: Files) -> None:
+    files.key.write_bytes(Authority().sign("another").key)
+
+
+def spoil_authorities(files: Files) -> None:
+    files.client_ca.write_bytes(b"no authorities")
+
+
+NOT_A_PAIR = r"server\.pem and .*server\.key are not a certificate chain and its key"
+SPOILT = pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (spoil_certificate, NOT_A_PAIR),
+        (spoil_key, NOT_A_PAIR),
+        (spoil_authorities, r"clients\.pem holds no authorities"),
+    ],
+)
+
+
+@SPOILT
+async def test_files_that_do_not_fit_at_the_start_are_named(
+    files: Files, spoil: Callable[[Files], None], named: str
+) -> None:
+    authority = Authority()
+    files.hold(authority.sign("server"))
+    files.client_ca.write_bytes(authority.certificate)
+    spoil(files)
+    with pytest.raises(CertificateUnreadableError, match=named):
+        async with serving(**files.settings(mutual=True)):
+            pass
+
+
+@SPOILT
+async def test_files_that_do_not_fit_later_leave_the_old_ones_and_are_told(
+    files: Files, spoil: Callable[[Files], None], named: str
+) -> None:
+    authority = Authority()
+    files.hold(authority.sign("server"))
+    files.client_ca.write_bytes(authority.certificate)
+    own = shown(authority, authority.sign("client"))
+    async with serving(**files.settings(mutual=True)) as served:
+        spoil(files)
+        with capture_logs() as logs:
+            await call(served, own)
+    assert [re.search(named, entry["why"]) is not None for entry in logs] == [True]
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:7101"])
