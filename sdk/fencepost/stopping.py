@@ -17,12 +17,15 @@ log = logging.getLogger("fencepost.worker")
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[], None], *, within_s: float) -> Iterator[None]:
+def stopped_by_signals(
+    stop: Callable[[], None], *, within_s: float, whole_process: bool
+) -> Iterator[None]:
     """SIGTERM and SIGINT call `stop`; the process is ended unless the block ends well in time.
 
-    They are heard also while something blocks the event loop; what hangs is written to stderr at
-    the end. The same signal a second time ends the process at once. Outside of the main thread,
-    where no signal can be heard, this does nothing.
+    With `whole_process` it has to be over by then, not the block alone. Signals are heard also
+    while something blocks the event loop; what hangs is written to stderr at the end. The same
+    signal a second time ends the process at once. Outside of the main thread, where no signal can
+    be heard, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,4 +44,5 @@ def stopped_by_signals(stop: Callable[[], None], *, within_s: float) -> Iterator
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    faulthandler.cancel_dump_traceback_later()
+    if not whole_process:
+        faulthandler.cancel_dump_traceback_later()

@@ -116,10 +116,13 @@ class Worker:
         self._stopping.set()
 
     def main(self) -> None:
-        """`run` for a program of its own; raises SystemExit with what the key will meet again."""
+        """`run` for a program of its own; raises SystemExit with what the key will meet again.
+
+        After a signal the whole program is over within EXIT_S, its threads included.
+        """
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         try:
-            asyncio.run(self.run())
+            asyncio.run(self._run(whole_process=True))
         except FencepostError as refused:
             raise SystemExit(f"the worker cannot go on: {refused}") from refused
 
@@ -127,8 +130,11 @@ class Worker:
         """Works until SIGTERM, SIGINT or `stop`; raises what the same key will meet again.
 
         What still runs DRAIN_S after that is cancelled and given back, no attempt charged. After a
-        signal the process ends within EXIT_S, whatever hangs.
+        signal this ends within EXIT_S; a handler that hangs takes the process with it.
         """
+        await self._run(whole_process=False)
+
+    async def _run(self, *, whole_process: bool) -> None:
         if self._handler is None:
             raise ValueError("the worker has no handler: decorate one with @worker.handle")
         async with AsyncExitStack() as stack:
@@ -137,7 +143,7 @@ class Worker:
                 for target, settings in self._reach.items()
             }
             self._open(channels)
-            with stopped_by_signals(self.stop, within_s=EXIT_S):
+            with stopped_by_signals(self.stop, within_s=EXIT_S, whole_process=whole_process):
                 await self._work()
 
     def _open(self, channels: Mapping[str, Channel]) -> None:

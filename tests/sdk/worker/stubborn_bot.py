@@ -27,6 +27,8 @@ async def handler(run: Run) -> None:
             await asyncio.Event().wait()
         case "blocks":
             threading.Event().wait()
+        case "blocks a thread":
+            await asyncio.to_thread(threading.Event().wait)
         case "swallows":
             while True:
                 try:

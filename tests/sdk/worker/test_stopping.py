@@ -68,6 +68,11 @@ async def ended(process: "subprocess.Popen[bytes]", number: int = signal.SIGTERM
     return await asyncio.to_thread(process.wait, EXIT_WITHIN_S)
 
 
+async def told(bench: Bench, work: Work) -> list[str]:
+    """The outcomes recorded so far."""
+    return [row["outcome"] for row in await bench.rows.all("dispatches", intent_id=work.intent_id)]
+
+
 async def waiting_or_ready(bench: Bench, work: Work) -> Row:
     rows = await bench.rows.all("waiting", intent_id=work.intent_id)
     return (rows or await bench.rows.all("ready", intent_id=work.intent_id))[0]
@@ -101,18 +106,18 @@ async def test_what_finishes_in_time_is_completed(bench: Bench, tmp_path: Path) 
     assert (await bench.intent(work))["status"] == "succeeded"
 
 
-@pytest.mark.parametrize("manner", ["blocks", "swallows"])
+@pytest.mark.parametrize("manner", ["blocks", "blocks a thread", "swallows"])
 async def test_a_process_that_hangs_is_ended_and_says_where(
     bench: Bench, manner: str, tmp_path: Path
 ) -> None:
     work = await bench.work()
     with bot(bench, manner, tmp_path) as process:
         await begun(bench, work)
-        # The flush's own answer must be there for the handler to go on to its fault.
         began_s = time.monotonic()
         assert await ended(process) != 0
         assert time.monotonic() - began_s < EXIT_WITHIN_S
     log = (tmp_path / "log").read_text()
+    assert ("released" in await told(bench, work)) == (manner == "blocks a thread")
     assert "Timeout" in log
     assert "most recent call first" in log
 
