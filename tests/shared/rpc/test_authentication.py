@@ -5,6 +5,7 @@ cache. The same against a database: test_key_database.py.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import grpc
@@ -25,12 +26,14 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2
 
 from shared.credentials import new_credential
-from shared.rpc.authentication import ENTRIES_MAX, Authenticator
+from shared.rpc import authentication
+from shared.rpc.authentication import Authenticator
 from shared.rpc.caller import Caller, current_caller
 from shared.rpc.key_store import KeyRow
 from shared.rpc.methods import Methods, ServiceCannotBeServedError
 from tests.shared.rpc.raw import health_of
 from tests.shared.rpc.served import Context, Keys, serving
+from tests.waiting import until
 
 REQUEST = GetIntentRequest(intent_id=1)
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
@@ -95,18 +98,40 @@ async def test_a_checked_key_is_trusted_for_the_time_of_the_cache_and_no_longer(
         await fleeting.caller(bearer(text))
 
 
-async def test_unknown_keys_are_remembered_too_and_never_push_out_known_ones() -> None:
+async def test_an_answer_is_as_old_as_its_question() -> None:
+    keys = Keys()
+    text = keys.add()
+
+    async def slow(key_ids: Sequence[str]) -> list[KeyRow]:
+        asked_s = time.monotonic()
+        await until(lambda: time.monotonic() - asked_s > 0.1, what="the cache's time to pass")
+        return await keys.lookup(key_ids)
+
+    trusted = Authenticator(slow, cache_ms=100)
+    for _ in range(2):
+        await trusted.caller(bearer(text))
+    assert keys.lookups == 2
+
+
+async def test_unknown_keys_are_remembered_too_and_never_push_out_known_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(authentication, "ENTRIES_MAX", 5)
     keys = Keys()
     text = keys.add()
     trusted = authenticator(keys)
     await trusted.caller(bearer(text))
-    unknown = [new_credential().text for _ in range(ENTRIES_MAX // 1000)]
-    for each in [*unknown, *unknown]:
+    unknown = [new_credential().text for _ in range(20)]
+    with_another_secret = f"fp_{text.split('_')[1]}_{new_credential().secret}"
+    for each in [*unknown, *unknown[-5:], with_another_secret]:
         with pytest.raises(KeyUnknown):
             await trusted.caller(bearer(each))
-    assert keys.lookups == 1 + len(unknown)
     await trusted.caller(bearer(text))
     assert keys.lookups == 1 + len(unknown)
+    # Only so many are remembered.
+    with pytest.raises(KeyUnknown):
+        await trusted.caller(bearer(unknown[0]))
+    assert keys.lookups == 2 + len(unknown)
 
 
 async def test_keys_that_are_wanted_at_once_are_looked_up_together() -> None:
