@@ -1,12 +1,20 @@
 """Each service's role can do what GRANTS says, all of it and nothing else."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import errors, sql
 
-from shared.schema.grants import CROSS_SERVICE_WRITES, GRANTS, SEQUENCE_USAGE, SERVICES, Service
+from shared.schema.grants import (
+    CROSS_SERVICE_WRITES,
+    GRANTS,
+    SEQUENCE_USAGE,
+    SERVICES,
+    Service,
+)
 from shared.schema.migrate import migrate
 from shared.schema.tables import metadata
 from shared.schema.tables.base import SCHEMA
@@ -16,6 +24,10 @@ from tests.shared.schema.conftest import Server
 TABLE_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 COLUMN_VERBS = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
 LOCKED = ("change_requests", "leases")
+ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
+OWNER_ROW = re.compile(r"^\| \*\*(?P<service>\w+)\*\* \| (?P<tables>[a-z_, ]+) \|", re.MULTILINE)
+WRITTEN_BY_SEVERAL = {"audit_entries", "request_ids"}
+WRITTEN_BY_THE_OWNER = {"schema_revision", "incarnations"}
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +220,29 @@ def test_whoever_may_only_lock_stands_in_the_closed_list() -> None:
     assert lockers
     assert lockers <= listed
     assert {grant.table for grant in lockers} == set(LOCKED)
+
+
+def owners() -> dict[str, str]:
+    """Which service owns each table, as the page says that people read."""
+    return {
+        table: row["service"]
+        for row in OWNER_ROW.finditer(ARCHITECTURE.read_text())
+        for table in row["tables"].split(", ")
+    }
+
+
+def test_every_table_has_an_owner() -> None:
+    tables = {table.name for table in metadata.tables.values()}
+    assert owners().keys() | WRITTEN_BY_SEVERAL | WRITTEN_BY_THE_OWNER == tables
+
+
+def test_a_write_on_anothers_table_stands_in_the_closed_list() -> None:
+    foreign = {
+        grant
+        for grant in GRANTS
+        if grant.verb != "SELECT"
+        and grant.table not in WRITTEN_BY_SEVERAL
+        and owners().get(grant.table) != grant.service
+    }
+    listed = {grant for grants in CROSS_SERVICE_WRITES.values() for grant in grants}
+    assert foreign == {grant for grant in listed if grant.verb != "SELECT"}
