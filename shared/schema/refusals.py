@@ -96,7 +96,8 @@ class PasswordDiffersError(MigrationRefusedError):
     def __init__(self, role: str, service: str) -> None:
         super().__init__(
             f"The role {role} exists on this server with another password, which its services may "
-            f"be using: set {service.upper()}_DATABASE_URL to the URL of that role."
+            f"be using: set {service.upper()}_DATABASE_URL to the URL of that role; where the role "
+            "shall get the password in it, run `python -m services migrate` with it first."
         )
 
 
