@@ -7,7 +7,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_LIMIT_BYTES = 64 * 1024
 HEAD_TIMEOUT_S = 10.0
-"""From the connection on until the head of the first request is whole."""
+"""Until a head is whole: from the connection on, then from each further request's first byte."""
 
 
 class BoundedHeadProtocol(HttpToolsProtocol):
@@ -19,7 +19,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins to wait for a head."""
         super().connection_made(cast(asyncio.Transport, transport))
-        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._head_is_late)
+        self._start_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Waits for nothing any more."""
@@ -29,6 +29,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Counts the head of the next request from nothing."""
         self._head_bytes = 0
+        self._start_waiting()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -45,6 +46,10 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self._head_bytes += len(data)
         if self._head_bytes > HEAD_LIMIT_BYTES:
             self.send_400_response("The request line and headers are too long.")
+
+    def _start_waiting(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._head_is_late)
 
     def _head_is_late(self) -> None:
         self._head_timer = None

@@ -168,6 +168,19 @@ async def test_a_client_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatc
         writer.close()
 
 
+async def test_a_client_that_stops_within_its_next_request_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.1)
+    async with serving() as server:
+        reader, writer = await connect(server)
+        writer.write(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        assert (await reader.readuntil(b"hello 0")).startswith(b"HTTP/1.1 200")
+        writer.write(b"GET / HT")
+        assert await asyncio.wait_for(reader.read(), timeout=2) == b""
+        writer.close()
+
+
 async def test_what_is_not_http_is_refused() -> None:
     async with serving() as server:
         reader, writer = await connect(server)
