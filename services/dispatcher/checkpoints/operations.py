@@ -8,8 +8,8 @@ from fencepost.errors import CheckpointStale, RequestIdReused
 from services.dispatcher.checkpoints import spans_store, store
 from services.dispatcher.checkpoints.spans_store import WorkerSpan
 from services.dispatcher.checkpoints.store import Checkpoint, RunRow
-from services.dispatcher.dispatch import outcomes_store
-from services.dispatcher.dispatch.outcomes_store import Fence, Held
+from services.dispatcher.dispatch import fences_store
+from services.dispatcher.dispatch.fences_store import Fence, Held
 from shared.database import Database, Transaction
 
 
@@ -103,7 +103,7 @@ async def _flush(tx: Transaction, command: Flush) -> FlushAnswer:
 
 
 async def _held(tx: Transaction, tenant: str, fence: Fence) -> Held | None:
-    held = await outcomes_store.lock_held(tx, tenant=tenant, fences=[fence])
+    held = await fences_store.lock_held(tx, tenant=tenant, fences=[fence])
     return held.get((fence.key, fence.action))
 
 

@@ -1,4 +1,8 @@
-"""Statements of the grant on leases: lock, take under the guard, record who was displaced."""
+"""Statements of the grant on leases: lock, take under the guard, record who was displaced.
+
+What is the same for all stands in the list of what is joined, and OFFSET 0 keeps it there: a plan
+can only go from each listed row to its place in an index, whatever is known of the table.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +31,11 @@ _LOCK_LEASES = statement("""
     SELECT l.key, l.action, l.generation, l.state, l.epoch, l.holder, l.intent_id, l.attempts,
         l.granted_at
     FROM leases AS l
-    JOIN unnest(%(keys)s::text[], %(actions)s::text[]) AS wanted (key, action) USING (key, action)
-    WHERE l.tenant = %(tenant)s
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(keys)s::text[], %(actions)s::text[]) AS listed (key, action)
+        OFFSET 0
+    ) AS wanted USING (tenant, key, action)
     ORDER BY l.key, l.action
     FOR UPDATE OF l
 """)

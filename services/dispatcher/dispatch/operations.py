@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from fencepost.errors import FencepostError, RequestIdReused, ResourceNotFound
 
 from services.dispatcher.dispatch import (
+    fences_store,
     grant_operations,
-    outcomes_store,
     sessions_store,
     settle_operations,
 )
+from services.dispatcher.dispatch.fences_store import Fence, Held
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
-from services.dispatcher.dispatch.outcomes_store import Fence, Held
 from services.dispatcher.dispatch.sessions_store import NewSession, Stream
 from services.dispatcher.dispatch.settle_operations import SettleAnswer, Settlement
 from services.dispatcher.dispatch.wakeups import Lane, Wakeups
@@ -108,9 +108,9 @@ class DispatchOperations:
         """Renews each lease that is still held, each judged anew; atomic. Keeps L3, L4."""
 
         async def renewed(tx: Transaction) -> dict[tuple[str, str], Held]:
-            held = await outcomes_store.lock_held(tx, tenant=tenant, fences=fences)
+            held = await fences_store.lock_held(tx, tenant=tenant, fences=fences)
             if held:
-                await outcomes_store.renew(tx, tenant=tenant, held=list(held.values()))
+                await fences_store.renew(tx, tenant=tenant, held=list(held.values()))
             return held
 
         held = await self._database.run(renewed)
@@ -132,9 +132,9 @@ class DispatchOperations:
         """The payload of a held intent; raises LeaseLost when it is not held. Keeps L3."""
 
         async def fetched(tx: Transaction) -> bytes:
-            if not await outcomes_store.lock_held(tx, tenant=tenant, fences=[fence]):
+            if not await fences_store.lock_held(tx, tenant=tenant, fences=[fence]):
                 raise fence.lost()
-            found = await outcomes_store.payload(tx, tenant=tenant, intent_id=fence.intent_id)
+            found = await fences_store.payload(tx, tenant=tenant, intent_id=fence.intent_id)
             if found is None:
                 raise ResourceNotFound(kind="payload of intent", name=str(fence.intent_id))
             return found

@@ -1,110 +1,15 @@
-"""Statements under a fence: lock what is held, renew, end, record, and settle intents."""
+"""Statements on outcomes: what is stored, what they rest on, what they end and who hears of it.
+
+What is the same for all stands in the list of what is joined, and OFFSET 0 keeps it there: a plan
+can only go from each listed row to its place in an index, whatever is known of the table.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fencepost.errors import LeaseLost
-
+from services.dispatcher.dispatch.fences_store import Fence, Held
 from shared.database import Transaction, statement
 from shared.schema.states import DispatchOutcome, Disposition, IntentStatus, LeaseState
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fence:
-    """What a worker sends to prove its right: (key, action, epoch, holder) and its intent."""
-
-    key: str
-    action: str
-    epoch: int
-    holder: str
-    intent_id: int
-
-    def lost(self) -> LeaseLost:
-        """The refusal of a fence that no longer holds."""
-        return LeaseLost(key=self.key, action=self.action, epoch=self.epoch)
-
-
-@dataclass(frozen=True)
-class Held:
-    """A lease that the fence matched, locked until commit."""
-
-    key: str
-    action: str
-    epoch: int
-    holder: str
-    intent_id: int
-    generation: int
-    attempts: int
-    queue: str
-    priority: int
-    lease_ms: int
-
-    def admits(self, fence: Fence) -> bool:
-        """Whether this very fence holds it; another of the same key may stand in one list."""
-        return (self.key, self.action, self.epoch, self.holder, self.intent_id) == (
-            fence.key,
-            fence.action,
-            fence.epoch,
-            fence.holder,
-            fence.intent_id,
-        )
-
-
-_LOCK_HELD = statement("""
-    SELECT l.key, l.action, l.epoch, l.holder, l.intent_id, l.generation, l.attempts, l.queue,
-        l.priority, l.lease_ms
-    FROM leases AS l
-    JOIN unnest(
-        %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(holders)s::text[],
-        %(intent_ids)s::bigint[]
-    ) AS claimed (key, action, epoch, holder, intent_id)
-        USING (key, action, epoch, holder, intent_id)
-    WHERE l.tenant = %(tenant)s AND l.state = 'running'
-    ORDER BY l.key, l.action
-    FOR UPDATE OF l
-""")
-
-
-async def lock_held(
-    tx: Transaction, *, tenant: str, fences: Sequence[Fence]
-) -> dict[tuple[str, str], Held]:
-    """Locks the leases that these fences still hold, in order; a lost one is missing (L3).
-
-    A statement of its own, first in every fenced transaction: what it returns is true until
-    commit.
-    """
-    rows = await tx.all(
-        _LOCK_HELD,
-        Held,
-        tenant=tenant,
-        keys=[fence.key for fence in fences],
-        actions=[fence.action for fence in fences],
-        epochs=[fence.epoch for fence in fences],
-        holders=[fence.holder for fence in fences],
-        intent_ids=[fence.intent_id for fence in fences],
-    )
-    return {(row.key, row.action): row for row in rows}
-
-
-_RENEW = statement("""
-    UPDATE leases AS l SET renewed_at = clock_timestamp(),
-        claimable_at = clock_timestamp() + l.lease_ms * interval '1 millisecond'
-    FROM unnest(%(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[])
-        AS r (key, action, epoch)
-    WHERE l.tenant = %(tenant)s AND l.key = r.key AND l.action = r.action AND l.epoch = r.epoch
-        AND l.state = 'running'
-""")
-
-
-async def renew(tx: Transaction, *, tenant: str, held: Sequence[Held]) -> int:
-    """Moves `claimable_at` of locked leases; returns how many."""
-    return await tx.execute(
-        _RENEW,
-        tenant=tenant,
-        keys=[lease.key for lease in held],
-        actions=[lease.action for lease in held],
-        epochs=[lease.epoch for lease in held],
-    )
 
 
 @dataclass(frozen=True)
@@ -122,12 +27,15 @@ class StoredOutcome:
 _STORED = statement("""
     SELECT d.key, d.action, d.epoch, d.intent_id, d.outcome, d.outcome_sha256
     FROM dispatches AS d
-    JOIN unnest(
-        %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(holders)s::text[],
-        %(intent_ids)s::bigint[]
-    ) AS claimed (key, action, epoch, holder, intent_id)
-        USING (key, action, epoch, holder, intent_id)
-    WHERE d.tenant = %(tenant)s AND d.outcome <> 'displaced'
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(
+            %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(holders)s::text[],
+            %(intent_ids)s::bigint[]
+        ) AS listed (key, action, epoch, holder, intent_id)
+        OFFSET 0
+    ) AS claimed USING (tenant, key, action, epoch, holder, intent_id)
+    WHERE d.outcome <> 'displaced'
 """)
 
 
@@ -164,9 +72,12 @@ class RunStanding:
 _RUNS = statement("""
     SELECT r.key, r.action, r.version, r.final
     FROM runs AS r
-    JOIN unnest(%(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[])
-        AS held (key, action, generation) USING (key, action, generation)
-    WHERE r.tenant = %(tenant)s
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[])
+            AS listed (key, action, generation)
+        OFFSET 0
+    ) AS held USING (tenant, key, action, generation)
 """)
 
 
@@ -186,9 +97,13 @@ async def runs(
 
 
 _FAILED_DETERMINISTICALLY = statement("""
-    SELECT DISTINCT intent_id FROM dispatches
-    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND tenant = %(tenant)s
-        AND disposition = 'deterministic'
+    SELECT DISTINCT d.intent_id
+    FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id), LATERAL (
+        SELECT intent_id, tenant FROM dispatches
+        WHERE intent_id = listed.intent_id AND disposition = 'deterministic'
+        OFFSET 0
+    ) AS d
+    WHERE d.tenant = %(tenant)s
 """)
 
 
@@ -213,11 +128,14 @@ class Doubt:
 _IN_DOUBT = statement("""
     SELECT p.key, p.action, min(p.publication_id) AS publication_id
     FROM publications AS p
-    JOIN unnest(%(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[])
-        AS held (key, action, generation) USING (key, action, generation)
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[])
+            AS listed (key, action, generation)
+        OFFSET 0
+    ) AS held USING (tenant, key, action, generation)
     JOIN publication_attempts AS a ON a.publication_id = p.publication_id
         AND a.status IN ('running', 'uncertain')
-    WHERE p.tenant = %(tenant)s
     GROUP BY p.key, p.action
 """)
 
@@ -259,12 +177,14 @@ _RECORD = statement("""
     SELECT l.tenant, l.key, l.action, l.epoch, l.intent_id, l.generation, l.holder, l.attempts,
         l.granted_at, e.outcome, e.outcome_sha256, e.disposition, e.reason
     FROM leases AS l
-    JOIN unnest(
-        %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(outcomes)s::text[],
-        %(digests)s::bytea[], %(dispositions)s::text[], %(reasons)s::text[]
-    ) AS e (key, action, epoch, outcome, outcome_sha256, disposition, reason)
-        USING (key, action, epoch)
-    WHERE l.tenant = %(tenant)s AND l.state = 'running'
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, 'running' AS state, listed.*
+        FROM unnest(
+            %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(outcomes)s::text[],
+            %(digests)s::bytea[], %(dispositions)s::text[], %(reasons)s::text[]
+        ) AS listed (key, action, epoch, outcome, outcome_sha256, disposition, reason)
+        OFFSET 0
+    ) AS e USING (tenant, key, action, epoch, state)
 """)
 
 
@@ -285,11 +205,15 @@ async def record_dispatches(tx: Transaction, *, tenant: str, ended: Sequence[End
 
 _END_LEASES = statement("""
     UPDATE leases AS l SET state = e.state, settled_at = clock_timestamp()
-    FROM unnest(
-        %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(states)s::text[]
-    ) AS e (key, action, epoch, state)
-    WHERE l.tenant = %(tenant)s AND l.key = e.key AND l.action = e.action AND l.epoch = e.epoch
-        AND l.state = 'running'
+    FROM (
+        SELECT %(tenant)s::text AS tenant, 'running' AS state_before, listed.*
+        FROM unnest(
+            %(keys)s::text[], %(actions)s::text[], %(epochs)s::bigint[], %(states)s::text[]
+        ) AS listed (key, action, epoch, state)
+        OFFSET 0
+    ) AS e
+    WHERE l.tenant = e.tenant AND l.key = e.key AND l.action = e.action AND l.epoch = e.epoch
+        AND l.state = e.state_before
 """)
 
 
@@ -321,17 +245,27 @@ _SETTLE_INTENTS = statement("""
     UPDATE intents AS i SET status = e.status, settled_at = clock_timestamp(),
         attempts = coalesce(e.attempts, i.attempts), settled_by = e.settled_by,
         reason = e.reason, result = e.result
-    FROM unnest(
-        %(intent_ids)s::bigint[], %(statuses)s::text[], %(attempts)s::int[],
-        %(settled_by)s::bigint[], %(reasons)s::text[], %(results)s::bytea[]
-    ) AS e (intent_id, status, attempts, settled_by, reason, result)
-    WHERE i.intent_id = e.intent_id AND i.tenant = %(tenant)s AND i.status = 'open'
+    FROM (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(
+            %(intent_ids)s::bigint[], %(statuses)s::text[], %(attempts)s::int[],
+            %(settled_by)s::bigint[], %(reasons)s::text[], %(results)s::bytea[]
+        ) AS listed (intent_id, status, attempts, settled_by, reason, result)
+        OFFSET 0
+    ) AS e
+    WHERE i.intent_id = e.intent_id AND i.tenant = e.tenant AND i.status = 'open'
 """)
 
 _LOCK_INTENTS = statement("""
-    SELECT intent_id FROM intents
-    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND tenant = %(tenant)s
-    ORDER BY intent_id FOR UPDATE
+    SELECT i.intent_id
+    FROM intents AS i
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+        OFFSET 0
+    ) AS ended USING (intent_id, tenant)
+    ORDER BY i.intent_id
+    FOR UPDATE OF i
 """)
 
 
@@ -354,9 +288,17 @@ async def settle_intents(tx: Transaction, *, tenant: str, ends: Sequence[IntentE
 _RELEASE_WAITERS = statement("""
     WITH released AS (
         DELETE FROM waiting AS w
-        USING unnest(%(keys)s::text[], %(actions)s::text[]) AS ended (key, action)
-        WHERE w.tenant = %(tenant)s AND w.key = ended.key AND w.action = ended.action
-            AND w.waits_on = 'lease'
+        USING (
+            SELECT found.intent_id, found.waits_on
+            FROM unnest(%(keys)s::text[], %(actions)s::text[]) AS listed (key, action), LATERAL (
+                SELECT intent_id, waits_on FROM waiting
+                WHERE tenant = %(tenant)s AND key = listed.key AND action = listed.action
+                    AND waits_on = 'lease'
+                OFFSET 0
+            ) AS found
+            OFFSET 0
+        ) AS ended
+        WHERE w.intent_id = ended.intent_id AND w.waits_on = ended.waits_on
         RETURNING w.queue, w.priority, w.tenant, w.intent_id, w.key, w.action, w.attempts
     )
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action, attempts)
@@ -377,16 +319,3 @@ async def release_waiters(
         keys=[key for key, _ in keys],
         actions=[action for _, action in keys],
     )
-
-
-_PAYLOAD = statement("""
-    SELECT coalesce(i.payload, d.body)
-    FROM intents AS i
-    LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
-    WHERE i.intent_id = %(intent_id)s AND i.tenant = %(tenant)s
-""")
-
-
-async def payload(tx: Transaction, *, tenant: str, intent_id: int) -> bytes | None:
-    """The payload of an intent, whatever its size."""
-    return await tx.one(_PAYLOAD, bytes, tenant=tenant, intent_id=intent_id)

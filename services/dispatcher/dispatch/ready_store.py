@@ -1,4 +1,8 @@
-"""Statements on intents that may be granted: pick, judge by change request, load, set aside."""
+"""Statements on intents that may be granted: pick, judge by change request, load, set aside.
+
+What is the same for all stands in the list of what is joined, and OFFSET 0 keeps it there: a plan
+can only go from each listed row to its place in an index, whatever is known of the table.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,9 +43,10 @@ _BANDS = statement("""
         FROM steps AS s WHERE s.priority IS NOT NULL
     )
     SELECT s.queue, s.priority FROM steps AS s
-    WHERE EXISTS (
-        SELECT FROM ready AS r
+    WHERE (
+        SELECT true FROM ready AS r
         WHERE r.queue = s.queue AND r.priority = s.priority AND r.tenant = %(tenant)s
+        LIMIT 1
     )
     ORDER BY s.priority DESC, s.turn
 """)
@@ -141,10 +146,15 @@ class IntentRow:
 
 
 _INTENTS = statement("""
-    SELECT intent_id, key_label, generation, forge_instance, repo_id, number, head_sha, suffix,
-        content_type, schema_name, traceparent
-    FROM intents
-    WHERE intent_id = ANY (%(intent_ids)s::bigint[]) AND tenant = %(tenant)s AND status = 'open'
+    SELECT i.intent_id, i.key_label, i.generation, i.forge_instance, i.repo_id, i.number,
+        i.head_sha, i.suffix, i.content_type, i.schema_name, i.traceparent
+    FROM intents AS i
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+        OFFSET 0
+    ) AS picked USING (intent_id, tenant)
+    WHERE i.status = 'open'
 """)
 
 
@@ -170,8 +180,12 @@ _LOADS = statement("""
             coalesce(i.payload, d.body) AS payload,
             octet_length(coalesce(i.payload, d.body)) AS size
         FROM intents AS i
+        JOIN (
+            SELECT %(tenant)s::text AS tenant, listed.*
+            FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+            OFFSET 0
+        ) AS granted USING (intent_id, tenant)
         LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
-        WHERE i.intent_id = ANY (%(intent_ids)s::bigint[]) AND i.tenant = %(tenant)s
     ), counted AS (
         SELECT sized.*, sum(size) FILTER (WHERE size <= %(payload_limit_bytes)s)
             OVER (ORDER BY intent_id) AS bytes_so_far
@@ -223,9 +237,12 @@ class MarksRow:
 _LOCK_CHANGE_REQUESTS = statement("""
     SELECT c.forge_instance, c.repo_id, c.number, c.superseded_through, c.abandoned_through
     FROM change_requests AS c
-    JOIN unnest(%(forge_instances)s::text[], %(repo_ids)s::bigint[], %(numbers)s::bigint[])
-        AS wanted (forge_instance, repo_id, number) USING (forge_instance, repo_id, number)
-    WHERE c.tenant = %(tenant)s
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(forge_instances)s::text[], %(repo_ids)s::bigint[], %(numbers)s::bigint[])
+            AS listed (forge_instance, repo_id, number)
+        OFFSET 0
+    ) AS wanted USING (tenant, forge_instance, repo_id, number)
     ORDER BY c.forge_instance, c.repo_id, c.number
     FOR SHARE OF c
 """)

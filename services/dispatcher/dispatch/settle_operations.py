@@ -15,11 +15,10 @@ from fencepost.errors import (
 )
 
 from services.dispatcher.checkpoints.spans_store import WorkerSpan, store_spans
-from services.dispatcher.dispatch import outcomes_store, ready_store
+from services.dispatcher.dispatch import fences_store, outcomes_store, ready_store
+from services.dispatcher.dispatch.fences_store import Fence, Held
 from services.dispatcher.dispatch.outcomes_store import (
     Ended,
-    Fence,
-    Held,
     IntentEnd,
     RunStanding,
     StoredOutcome,
@@ -137,7 +136,7 @@ async def settle(
 
 async def _learn(tx: Transaction, tenant: str, settlements: Sequence[Settlement]) -> _Known:
     fences = [item.fence for item in settlements]
-    held = await outcomes_store.lock_held(tx, tenant=tenant, fences=fences)
+    held = await fences_store.lock_held(tx, tenant=tenant, fences=fences)
     stored = await outcomes_store.stored_outcomes(tx, tenant=tenant, fences=fences)
     completed = [item for item in settlements if isinstance(item.outcome, Completed)]
     failed = [item for item in settlements if isinstance(item.outcome, Failed)]

@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from services.dispatcher.checkpoints.spans_store import WorkerSpan
+from services.dispatcher.dispatch.fences_store import Fence
 from services.dispatcher.dispatch.grant_operations import Grant
 from services.dispatcher.dispatch.operations import RenewAnswer
-from services.dispatcher.dispatch.outcomes_store import Fence
 from services.dispatcher.dispatch.settle_operations import (
     Completed,
     Failed,

@@ -31,10 +31,11 @@ async def move_due(tx: Transaction, *, limit: int) -> list[Lane]:
 _MOVE_SETTLED = statement("""
     WITH settled AS (
         SELECT w.intent_id FROM waiting AS w
-        WHERE w.publication_id IS NOT NULL AND NOT EXISTS (
-            SELECT FROM publication_attempts AS a
+        WHERE w.publication_id IS NOT NULL AND (
+            SELECT a.status FROM publication_attempts AS a
             WHERE a.publication_id = w.publication_id AND a.status IN ('running', 'uncertain')
-        )
+            LIMIT 1
+        ) IS NULL
         ORDER BY w.publication_id LIMIT %(limit)s
         FOR UPDATE OF w SKIP LOCKED
     ), moved AS (
@@ -107,10 +108,11 @@ _LOOK = statement("""
     SELECT
         EXISTS (SELECT FROM waiting WHERE due_at <= statement_timestamp()) OR EXISTS (
             SELECT FROM waiting AS w
-            WHERE w.publication_id IS NOT NULL AND NOT EXISTS (
-                SELECT FROM publication_attempts AS a
+            WHERE w.publication_id IS NOT NULL AND (
+                SELECT a.status FROM publication_attempts AS a
                 WHERE a.publication_id = w.publication_id AND a.status IN ('running', 'uncertain')
-            )
+                LIMIT 1
+            ) IS NULL
         ) AS is_due,
         EXISTS (
             SELECT FROM leases WHERE state = 'running' AND claimable_at <= statement_timestamp()
@@ -118,9 +120,10 @@ _LOOK = statement("""
         EXISTS (SELECT FROM run_spans WHERE exported_at IS NULL) AS has_spans,
         ARRAY(
             SELECT DISTINCT s.number FROM steps AS s
-            WHERE EXISTS (
-                SELECT FROM ready AS r
+            WHERE (
+                SELECT true FROM ready AS r
                 WHERE r.queue = s.queue AND r.priority = s.priority AND r.tenant = s.tenant
+                LIMIT 1
             )
         ) AS lane_numbers
 """)

@@ -1,4 +1,8 @@
-"""Statements on intents: add, put in line, read."""
+"""Statements on intents: add, put in line, read.
+
+What is the same for all stands in the list of what is joined, and OFFSET 0 keeps it there: a plan
+can only go from each listed row to its place in an index, whatever is known of the table.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,7 +158,11 @@ _LINE_UP = statement("""
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action)
     SELECT i.queue, i.priority, i.tenant, i.intent_id, i.key, i.action
     FROM intents AS i
-    WHERE i.intent_id = ANY (%(intent_ids)s::bigint[]) AND i.tenant = %(tenant)s
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+        OFFSET 0
+    ) AS added USING (intent_id, tenant)
     ORDER BY i.intent_id
 """)
 
@@ -171,9 +179,12 @@ _SCHEDULE = statement("""
     SELECT i.intent_id, i.tenant, i.queue, i.priority, i.key, i.action, 0, 'time', n.not_before,
         'not before its time'
     FROM intents AS i
-    JOIN unnest(%(intent_ids)s::bigint[], %(not_before)s::timestamptz[])
-        AS n (intent_id, not_before) USING (intent_id)
-    WHERE i.tenant = %(tenant)s
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[], %(not_before)s::timestamptz[])
+            AS listed (intent_id, not_before)
+        OFFSET 0
+    ) AS n USING (intent_id, tenant)
 """)
 
 

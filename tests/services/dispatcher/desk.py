@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from services.dispatcher.checkpoints.operations import CheckpointOperations, Flush, FlushAnswer
 from services.dispatcher.checkpoints.spans_store import WorkerSpan
 from services.dispatcher.checkpoints.store import Checkpoint
+from services.dispatcher.dispatch.fences_store import Fence
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
 from services.dispatcher.dispatch.operations import DispatchOperations
-from services.dispatcher.dispatch.outcomes_store import Fence
 from services.dispatcher.dispatch.sessions_store import NewSession, Stream
 from services.dispatcher.dispatch.settle_operations import (
     Completed,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fencepost.errors import CheckpointRequired, LeaseLost, OutcomeConflict, ResourceNotFound
 
-from services.dispatcher.dispatch.outcomes_store import Fence
+from services.dispatcher.dispatch.fences_store import Fence
 from services.dispatcher.dispatch.settle_operations import Outcome
 from shared.schema.states import Disposition
 from tests.rows import from_now
