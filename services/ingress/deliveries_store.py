@@ -98,6 +98,7 @@ _FIND_FIRST_RESULT = statement("""
         d.reason
     FROM deliveries AS d
     WHERE d.tenant = %(tenant)s AND d.endpoint = %(endpoint)s AND d.delivery_id = %(delivery_id)s
+        AND d.outcome <> 'refused'
     ORDER BY d.delivery_seq DESC
     LIMIT 1
 """)
@@ -147,7 +148,7 @@ _FIND_DELIVERY = statement("""
         FROM intents AS i WHERE i.delivery_seq = d.delivery_seq
     ) AS made ON true
     WHERE d.tenant = %(tenant)s AND d.endpoint = %(endpoint)s AND d.delivery_id = %(delivery_id)s
-    ORDER BY d.delivery_seq DESC
+    ORDER BY d.outcome = 'refused', d.delivery_seq DESC
     LIMIT 1
 """)
 
@@ -155,7 +156,7 @@ _FIND_DELIVERY = statement("""
 async def find_delivery(
     tx: Transaction, *, tenant: str, endpoint: str, delivery_id: str
 ) -> DeliveryRow | None:
-    """The latest delivery of this id; None when the tenant has none."""
+    """The latest delivery of this id, one that was taken in first; None when there is none."""
     return await tx.one(
         _FIND_DELIVERY, DeliveryRow, tenant=tenant, endpoint=endpoint, delivery_id=delivery_id
     )

@@ -17,6 +17,7 @@ class Endpoint:
     tenant: str
     forge: str
     forge_instance: str
+    proof: str
     secrets: tuple[bytes, ...] = field(repr=False)
     queue: str
     action: str
@@ -37,6 +38,7 @@ class Endpoints:
             tenant=settings.endpoint_tenant,
             forge=settings.endpoint_forge,
             forge_instance=settings.endpoint_forge_instance,
+            proof=settings.endpoint_proof,
             secrets=tuple(each.get_secret_value().encode() for each in secrets if each),
             queue=settings.endpoint_queue,
             action=settings.endpoint_action,

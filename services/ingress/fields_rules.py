@@ -12,6 +12,7 @@ YEAR_MIN = 1970
 YEAR_MAX = 9998
 """Years that Python and PostgreSQL can both hold in every time zone."""
 
+_UTC = " UTC"
 _COMMIT = re.compile(r"(?!0+\Z)([0-9a-f]{40}|[0-9a-f]{64})")
 
 T = TypeVar("T")
@@ -112,6 +113,9 @@ def _commit(text: str) -> str | None:
 
 
 def _instant(text: str) -> datetime | None:
+    # Older GitLabs write it out: 2017-12-10 17:01:11 UTC.
+    if text.endswith(_UTC):
+        text = text.removesuffix(_UTC) + "Z"
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:

@@ -6,13 +6,13 @@ from shared.metrics import REGISTRY
 
 DELIVERIES = Counter(
     "deliveries_total",
-    "Deliveries that were taken in or recognised, by endpoint and outcome.",
+    "Deliveries that were stored or recognised, by endpoint and outcome.",
     ("endpoint", "outcome"),
     registry=REGISTRY,
 )
 DELIVERY_REFUSALS = Counter(
     "delivery_refusals_total",
-    "Deliveries of a known endpoint that were refused and not stored, by endpoint and reason.",
+    "Deliveries of a known endpoint that were not taken in, by endpoint and reason.",
     ("endpoint", "reason"),
     registry=REGISTRY,
 )

@@ -15,7 +15,15 @@ from fencepost.errors import (
 )
 from opentelemetry import trace
 
-from services.ingress import deliveries_store, gitea_rules, github_rules, take_operations
+from services.ingress import (
+    deliveries_store,
+    gitea_rules,
+    github_rules,
+    gitlab_rules,
+    refused_operations,
+    store,
+    take_operations,
+)
 from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.large_bodies import apart
@@ -29,7 +37,12 @@ from shared.schema.states import DeliveryOutcome
 
 log = structlog.get_logger(__name__)
 
-READERS = {"forgejo": gitea_rules.read, "gitea": gitea_rules.read, "github": github_rules.read}
+READERS = {
+    "forgejo": gitea_rules.read,
+    "gitea": gitea_rules.read,
+    "github": github_rules.read,
+    "gitlab": gitlab_rules.read,
+}
 """How each forge's events are read: an event's name and its document make a Reading."""
 
 
@@ -55,6 +68,18 @@ class Intake:
         for submission, outcome in zip(submissions, outcomes, strict=True):
             self._tell(submission, outcome)
         return outcomes
+
+    async def keep_refused(self, submission: Submission, refusal: Refusal) -> None:
+        """Records an authentic delivery that was refused, for operators, as it came (I8).
+
+        It takes no delivery id, so that the same one may still be taken in.
+        """
+        await self.database.run(lambda tx: refused_operations.keep(tx, submission, refusal))
+        DELIVERIES.labels(submission.endpoint.name, DeliveryOutcome.REFUSED.value).inc()
+
+    async def seconds_since(self, at_s: int) -> float:
+        """How long ago a time was, given in seconds since 1970, by the database's clock."""
+        return await self.database.read(store.find_now_s) - at_s
 
     async def find_delivery(self, *, tenant: str, endpoint: str, delivery_id: str) -> DeliveryRow:
         """The tenant's stored delivery; raises ResourceNotFound (X8)."""

@@ -29,6 +29,7 @@ class IgnoredReason(StrEnum):
     CLOSED = "closed"
     HEAD_OUTDATED = "head-outdated"
     REF_DELETED = "ref-deleted"
+    NO_COMMITS = "no-commits"
 
 
 IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
@@ -40,6 +41,7 @@ IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
         IgnoredReason.CLOSED: "The change request is closed.",
         IgnoredReason.HEAD_OUTDATED: "The forge dated a newer head later than this one.",
         IgnoredReason.REF_DELETED: "A branch or a tag is gone: nothing is left to look at.",
+        IgnoredReason.NO_COMMITS: "The change request has no commit yet.",
     }
 )
 """Every reason with the sentence that documents it."""

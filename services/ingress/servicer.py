@@ -19,6 +19,7 @@ _OUTCOMES = {
     DeliveryOutcome.ACCEPTED: ingress_pb2.DELIVERY_OUTCOME_ACCEPTED,
     DeliveryOutcome.DUPLICATE: ingress_pb2.DELIVERY_OUTCOME_DUPLICATE,
     DeliveryOutcome.IGNORED: ingress_pb2.DELIVERY_OUTCOME_IGNORED,
+    DeliveryOutcome.REFUSED: ingress_pb2.DELIVERY_OUTCOME_REFUSED,
 }
 _MATCHES = {
     Match.NONE: ingress_pb2.DUPLICATE_MATCH_UNSPECIFIED,

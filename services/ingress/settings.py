@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from services.ingress.signing_tokens import signing_key
 from shared.settings import MIB, Address, AlsoRead, RuntimeSettings
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]*$"
@@ -55,6 +56,12 @@ class IngressSettings(RuntimeSettings):
         le=16_384 * MIB,
         description="Bytes of webhook bodies held at once; more are answered 503 with Retry-After.",
     )
+    signature_window_s: int = Field(
+        default=300,
+        ge=1,
+        le=86_400,
+        description="How far the time in a signature may be from the database's, in seconds.",
+    )
     answer_timeout_ms: int = Field(
         default=4000,
         ge=100,
@@ -98,10 +105,14 @@ class IngressSettings(RuntimeSettings):
     endpoint_tenant: str = Field(
         default="", max_length=100, description="Tenant that owns the endpoint and its work."
     )
-    endpoint_forge: Literal["forgejo", "gitea", "github"] = Field(
+    endpoint_forge: Literal["forgejo", "gitea", "github", "gitlab"] = Field(
         default="github",
-        description="Forge that sends to the endpoint, which decides the signature: forgejo, gitea "
-        "or github.",
+        description="Forge that sends to the endpoint: forgejo, gitea, github or gitlab.",
+    )
+    endpoint_proof: Literal["signature", "token"] = Field(
+        default="signature",
+        description="What proves who sent: the forge's signature, or for gitlab also its token, "
+        "which says nothing of the body.",
     )
     endpoint_forge_instance: str = Field(
         default=GITHUB,
@@ -144,6 +155,28 @@ class IngressSettings(RuntimeSettings):
                 f"{self.variable('endpoint_forge')} is {self.endpoint_forge}, so "
                 f"{self.variable('endpoint_forge_instance')} must name its host"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _a_proof_is_of_its_forge(self) -> Self:
+        if self.endpoint_proof == "token" and self.endpoint_forge != "gitlab":
+            raise ValueError(
+                f"{self.variable('endpoint_proof')} is token, which only gitlab sends, and "
+                f"{self.variable('endpoint_forge')} is {self.endpoint_forge}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_signing_token_is_one(self) -> Self:
+        if (self.endpoint_forge, self.endpoint_proof) != ("gitlab", "signature"):
+            return self
+        for name in ("endpoint_secret", "endpoint_secret_previous"):
+            secret: SecretStr | None = getattr(self, name)
+            if secret and signing_key(secret.get_secret_value().encode()) is None:
+                raise ValueError(
+                    f"{self.variable(name)} must be a signing token of gitlab's: "
+                    "whsec_ and a key in base64"
+                )
         return self
 
     @model_validator(mode="after")

@@ -15,6 +15,23 @@ KeyParts = tuple[str, str, int, int]
 """Tenant, forge instance, repository id and number: identity of a change request."""
 
 
+_FIND_NOW_S = statement("""
+    SELECT extract(epoch FROM clock_timestamp())::float8 AS now_s
+""")
+
+
+@dataclass(frozen=True)
+class _Now:
+    now_s: float
+
+
+async def find_now_s(tx: Transaction) -> float:
+    """The database's clock, in seconds since 1970."""
+    now = await tx.one(_FIND_NOW_S, _Now)
+    assert now is not None, "the clock always answers"
+    return now.now_s
+
+
 @dataclass(frozen=True)
 class Marker:
     """A delivery id that is taken."""

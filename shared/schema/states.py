@@ -13,6 +13,7 @@ class DeliveryOutcome(StrEnum):
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
     IGNORED = "ignored"
+    REFUSED = "refused"
 
 
 class ChangeRequestState(StrEnum):

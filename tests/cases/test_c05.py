@@ -50,6 +50,7 @@ def place(request: pytest.FixtureRequest, database_server: DatabaseServer) -> It
         yield Place(kind, door)
 
 
+@pytest.mark.guarantee("I5")
 def test_the_native_signature_is_enough(place: Place) -> None:
     body = gitea_pull(head_sha="1" * 40, at=1)
     assert place.post(body, "native") == (202, "")
@@ -77,6 +78,7 @@ BODY = gitea_pull(head_sha="4" * 40, at=4)
 RIGHT = bare_signature(SECRET.encode(), BODY)
 
 
+@pytest.mark.guarantee("I5")
 @pytest.mark.parametrize(
     "native",
     [

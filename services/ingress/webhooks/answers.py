@@ -1,7 +1,8 @@
 """Answers: a status from the forge's table, and a JSON body that says what happened.
 
 Taken in: {outcome, delivery, first_delivery, matched, intents, reason}.
-Refused: {reason, message, field, delivery}; `field` is empty unless one broke its rule.
+Refused: {reason, message, field, delivery}; `field` is empty unless one broke its rule. A forge
+that must not see a refusal is answered 200 with the same, once it is recorded.
 """
 
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ def taken(forge: Forge, outcome: Taken, *, delivery_id: str) -> JSONResponse:
 def refused(
     forge: Forge, refusal: FencepostError, *, delivery_id: str, retry_after_s: int
 ) -> JSONResponse:
-    """Nothing was stored, or it is not known; a refusal that may pass says when to come again."""
+    """It was not taken in, or it is not known; a refusal that may pass says when to come again."""
     answer = _answer(refusal)
     headers: Mapping[str, str] = {}
     if answer is Answer.AWAY:

@@ -1,9 +1,9 @@
 """Reads a request's body: bounded in size and time, whatever Content-Length says."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
-from fencepost.errors import BodyTooLarge, FieldInvalid
+from fencepost.errors import BodyTooLarge
 from starlette.requests import ClientDisconnect, Request
 
 from services.ingress.webhooks.admission import Place
@@ -12,20 +12,28 @@ DISCARD_TIMEOUT_S = 1.0
 
 
 class BodyTooSlowError(Exception):
-    """The body did not come in time."""
+    """The body did not come in time, or not to its end."""
 
 
-async def read_body(request: Request, place: Place, *, limit_bytes: int, timeout_ms: int) -> bytes:
-    """The raw body. Raises BodyTooLarge as soon as that is known, BodyTooSlowError, FieldInvalid.
+async def read_body(
+    request: Request,
+    place: Place,
+    *,
+    limit_bytes: int,
+    timeout_ms: int,
+    pass_on: Callable[[bytes], None] | None = None,
+) -> bytes:
+    """The raw body; raises BodyTooSlowError, and BodyTooLarge as soon as that is known.
 
-    What is over the limit is never kept (I10).
+    What is over the limit is never kept (I10). With `pass_on` it is handed over piece by piece to
+    its end before BodyTooLarge is raised, so that it can still be told who sent it.
     """
     chunks = request.stream()
     try:
-        if _declared_bytes(request) > limit_bytes:
+        if pass_on is None and _declared_bytes(request) > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
         async with asyncio.timeout(timeout_ms / 1000):
-            return await _read(chunks, place, limit_bytes)
+            return await _read(chunks, place, limit_bytes, pass_on)
     except BodyTooLarge:
         if "expect" not in request.headers:
             await _discard(chunks)
@@ -33,13 +41,24 @@ async def read_body(request: Request, place: Place, *, limit_bytes: int, timeout
     except TimeoutError:
         raise BodyTooSlowError from None
     except ClientDisconnect:
-        raise FieldInvalid(violations=[("body", "ended before its length was reached")]) from None
+        raise BodyTooSlowError from None
 
 
-async def _read(chunks: AsyncIterator[bytes], place: Place, limit_bytes: int) -> bytes:
+async def _read(
+    chunks: AsyncIterator[bytes],
+    place: Place,
+    limit_bytes: int,
+    pass_on: Callable[[bytes], None] | None,
+) -> bytes:
     body = bytearray()
     async for chunk in chunks:
         if len(body) + len(chunk) > limit_bytes:
+            if pass_on is not None:
+                pass_on(bytes(body))
+                pass_on(chunk)
+                body.clear()
+                async for more in chunks:
+                    pass_on(more)
             raise BodyTooLarge(limit_bytes=limit_bytes)
         place.hold(len(chunk))
         body += chunk

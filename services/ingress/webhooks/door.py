@@ -6,13 +6,16 @@ durable record.
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
+from typing import TypeVar
 
 import structlog
 from fencepost.errors import (
+    BodyTooLarge,
     DatabaseUnavailable,
     FencepostError,
+    FieldInvalid,
     Refusal,
     ResourceNotFound,
 )
@@ -29,27 +32,41 @@ from services.ingress.metrics import DELIVERY_REFUSALS
 from services.ingress.operations import Intake
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome
-from services.ingress.webhooks import answers, forgejo, gitea, github
-from services.ingress.webhooks.admission import Admission
+from services.ingress.webhooks import answers, forgejo, gitea, github, gitlab
+from services.ingress.webhooks.admission import Admission, Place
 from services.ingress.webhooks.body import BodyTooSlowError, read_body
-from services.ingress.webhooks.envelope import claimed_delivery_id, read_envelope
-from services.ingress.webhooks.forge import Forge
+from services.ingress.webhooks.envelope import (
+    Envelope,
+    claimed_delivery_id,
+    claimed_envelope,
+    read_envelope,
+)
+from services.ingress.webhooks.forge import Check, Forge
 from shared import semantic
 from shared.metrics import HTTP_SERVER_DURATION
 from shared.telemetry import context_from, current_traceparent
 
-FORGES = {"forgejo": forgejo.FORGE, "gitea": gitea.FORGE, "github": github.FORGE}
+FORGES = {
+    ("forgejo", "signature"): forgejo.FORGE,
+    ("gitea", "signature"): gitea.FORGE,
+    ("github", "signature"): github.FORGE,
+    ("gitlab", "signature"): gitlab.BY_SIGNATURE,
+    ("gitlab", "token"): gitlab.BY_TOKEN,
+}
+"""Each kind of forge with each proof that an endpoint may be registered for."""
 
 ROUTES = ("/webhooks/{forge}/{endpoint}", "/webhooks/{forge}")
 """Without an endpoint's name: the forge's only one."""
 
 ERROR_ID_BYTES = 8
 
+T = TypeVar("T")
+
 log = structlog.get_logger(__name__)
 
 
 class NotAuthenticError(Exception):
-    """The signature is missing, doubled, or not over these bytes."""
+    """The proof is missing, doubled, not over these bytes, or too old."""
 
 
 class WebhookDoor:
@@ -106,7 +123,7 @@ class WebhookDoor:
             )
         except ResourceNotFound as unknown:
             return answers.unknown_endpoint(unknown)
-        forge = FORGES[endpoint.forge]
+        forge = FORGES[endpoint.forge, endpoint.proof]
         try:
             outcome = await self._take_in(request, endpoint, forge)
         except NotAuthenticError:
@@ -135,36 +152,76 @@ class WebhookDoor:
     async def _take_in(
         self, request: Request, endpoint: Endpoint, forge: Forge
     ) -> SubmissionOutcome:
+        """What became of it; where its forge is not told of a refusal, that is kept first."""
         self._may_serve()
+        check = forge.check(request.headers, endpoint.secrets)
         with self._admission.entered() as place:
+            body, too_large = await self._read(request, forge, check, place)
+            await self._believe(check)
+            outcome = too_large or await self._submit(request, endpoint, forge, body)
+            if isinstance(outcome, Refusal) and forge.keeps_refused:
+                claimed = claimed_envelope(forge, request.headers, body)
+                refused = _submission(endpoint, claimed, body)
+                await self._in_time(self._intake.keep_refused(refused, outcome))
+        return outcome
+
+    async def _read(
+        self, request: Request, forge: Forge, check: Check, place: Place
+    ) -> tuple[bytes, BodyTooLarge | None]:
+        try:
             body = await read_body(
                 request,
                 place,
                 limit_bytes=self._settings.body_limit_bytes,
                 timeout_ms=self._settings.body_read_timeout_ms,
+                pass_on=check.update if forge.keeps_refused else None,
             )
-            check = forge.check(request.headers, endpoint.secrets)
-            await apart(body, lambda: check.update(body))
-            if not check.passed():
-                raise NotAuthenticError
-            envelope = read_envelope(forge, request.headers)
-            submission = Submission(
-                endpoint=endpoint,
-                delivery_id=envelope.delivery_id,
-                event=envelope.event,
-                content_type=envelope.content_type or JSON,
-                body=body,
-                traceparent=current_traceparent(),
-            )
-            return await self._submit(submission)
+        except BodyTooLarge as refusal:
+            if not forge.keeps_refused:
+                raise
+            return b"", refusal
+        await apart(body, lambda: check.update(body))
+        return body, None
 
-    async def _submit(self, submission: Submission) -> SubmissionOutcome:
+    async def _believe(self, check: Check) -> None:
+        """Raises NotAuthenticError; the clock is asked only about what was rightly signed."""
+        if not check.passed():
+            raise NotAuthenticError
+        if check.signed_at_s is None:
+            return
+        age_s = await self._in_time(self._intake.seconds_since(check.signed_at_s))
+        if abs(age_s) > self._settings.signature_window_s:
+            raise NotAuthenticError
+
+    async def _submit(
+        self, request: Request, endpoint: Endpoint, forge: Forge, body: bytes
+    ) -> SubmissionOutcome:
+        try:
+            envelope = read_envelope(forge, request.headers, body)
+        except FieldInvalid as refusal:
+            return refusal
+        [outcome] = await self._in_time(
+            self._intake.submit([_submission(endpoint, envelope, body)])
+        )
+        return outcome
+
+    async def _in_time(self, answered: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._settings.answer_timeout_ms / 1000):
-                [outcome] = await self._intake.submit([submission])
+                return await answered
         except TimeoutError:
             raise DatabaseUnavailable(outcome_unknown=True) from None
-        return outcome
+
+
+def _submission(endpoint: Endpoint, envelope: Envelope, body: bytes) -> Submission:
+    return Submission(
+        endpoint=endpoint,
+        delivery_id=envelope.delivery_id,
+        event=envelope.event,
+        content_type=envelope.content_type or JSON,
+        body=body,
+        traceparent=current_traceparent(),
+    )
 
 
 async def tell_fault(_request: Request, error: Exception) -> JSONResponse:

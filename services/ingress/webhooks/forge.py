@@ -42,6 +42,10 @@ TELLING_STATUSES: Mapping[Answer, int] = MappingProxyType(
 class Check(Protocol):
     """Judges one request while its body passes by; it never raises."""
 
+    @property
+    def signed_at_s(self) -> int | None:
+        """When it was signed, in seconds since 1970; None where the proof holds no time."""
+
     def update(self, chunk: bytes) -> None:
         """Takes the next bytes of the body."""
 
@@ -53,7 +57,10 @@ class Check(Protocol):
 class Forge:
     """Headers, in lower case, the one trusted proof of who sent it (I5), and the table.
 
-    `proof` tells a sender in a sentence what would have been believed.
+    `proof` tells a sender in a sentence what would have been believed; `event_named` makes the
+    event's name of its header. `keeps_refused` says that an authentic webhook which is refused is
+    recorded, as its sender is not told. Where the forge need not give its deliveries an id, by not
+    `ids_itself`, the body's digest is one.
     """
 
     proof: str
@@ -61,3 +68,6 @@ class Forge:
     event_header: str
     check: Callable[[Headers, Sequence[bytes]], Check]
     statuses: Mapping[Answer, int]
+    event_named: Callable[[str], str] = str
+    keeps_refused: bool = False
+    ids_itself: bool = True

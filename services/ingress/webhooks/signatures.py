@@ -12,6 +12,8 @@ from services.ingress.webhooks.forge import Check
 class HexSignature:
     """One header that holds the body's HMAC-SHA256 in hex, after a prefix or bare."""
 
+    signed_at_s = None
+
     def __init__(self, values: Sequence[str], secrets: Sequence[bytes], *, prefix: str) -> None:
         self._values = values
         self._prefix = prefix.encode()

@@ -44,6 +44,7 @@ IGNORED_BECAUSE = {
     "closed": "the change request is closed",
     "head-outdated": "the forge dated a newer head later than this one",
     "ref-deleted": "a branch or a tag is gone and nothing is left to look at",
+    "no-commits": "the change request has no commit yet",
 }
 SETTLED_AS = {
     IntentStatus.SUCCEEDED: "succeeded",
@@ -124,6 +125,8 @@ def _fate(delivery: Delivery) -> str:
         case DeliveryOutcome.IGNORED:
             why = IGNORED_BECAUSE.get(delivery.reason, delivery.reason)
             return f"ignored, {why}" if why else "ignored"
+        case DeliveryOutcome.REFUSED:
+            return f"refused, {delivery.reason}"
 
 
 def _head(head: Head, deliveries: Iterable[Delivery]) -> Event:

@@ -225,4 +225,6 @@ def _no_work(story: Story) -> str:
     if last.outcome is DeliveryOutcome.IGNORED:
         why = because(IGNORED_BECAUSE.get(last.reason, last.reason))
         return f"Nothing to do: the last delivery, at {at}, was ignored{why}"
+    if last.outcome is DeliveryOutcome.REFUSED:
+        return f"Nothing to do: the last delivery, at {at}, was refused: {last.reason}."
     return f"The last delivery came at {at}, and its work is no longer kept."

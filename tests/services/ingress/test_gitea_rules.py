@@ -64,6 +64,7 @@ def test_the_projection_holds_what_people_look_for() -> None:
     }
 
 
+@pytest.mark.guarantee("I8")
 @pytest.mark.parametrize(
     ("event", "document", "ignored"),
     [
@@ -137,6 +138,7 @@ def test_a_fork_that_is_gone_is_still_a_fork(action: str) -> None:
     assert event_of(document).from_fork
 
 
+@pytest.mark.guarantee("X4")
 @pytest.mark.parametrize(
     ("path", "wrong"),
     [

@@ -37,6 +37,7 @@ def test_the_payloads_are_the_published_ones() -> None:
     assert (len(EXAMPLES), len({each.event for each in EXAMPLES})) == (329, 58)
 
 
+@pytest.mark.guarantee("I8", "I10")
 @pytest.mark.parametrize("example", NUMBERED)
 def test_every_payload_has_the_answer_that_the_page_records(example: Example) -> None:
     found = answer(example)
@@ -56,6 +57,7 @@ def test_the_page_counts_every_payload_once() -> None:
     assert sum(map(int, counts)) == 329
 
 
+@pytest.mark.guarantee("X4")
 @pytest.mark.parametrize("example", NUMBERED)
 def test_a_payload_without_anything_that_matters_is_never_an_accident(example: Example) -> None:
     """Each top-level field in turn is null: read, or refused by the field's name."""
@@ -82,6 +84,7 @@ def test_pull_requests_make_work_unless_they_are_drafts_or_closed() -> None:
     assert {reason for _, reason in found} <= {"", "closed", "draft", "action-unwanted"}
 
 
+@pytest.mark.guarantee("I8")
 def test_what_has_nothing_to_look_at_is_ignored_with_its_own_reason() -> None:
     assert of_event("push") == {("", "ref-deleted"): 4, ("", "event-unwanted"): 3}
     assert set(of_event("delete")) == {("", "ref-deleted")}

@@ -43,6 +43,16 @@ def test_several_secrets_may_live_and_stand_in_files(tmp_path: Path) -> None:
         (NEEDED | {"INGRESS_ENDPOINT_NAME": "Not A Name"}, "INGRESS_ENDPOINT_NAME"),
         (NEEDED | {"INGRESS_ENDPOINT_FORGE": "gogs"}, "INGRESS_ENDPOINT_FORGE"),
         (NEEDED | {"INGRESS_ENDPOINT_FORGE": "gitea"}, "INGRESS_ENDPOINT_FORGE_INSTANCE must name"),
+        (NEEDED | {"INGRESS_ENDPOINT_PROOF": "token"}, "INGRESS_ENDPOINT_PROOF is token"),
+        (
+            ENDPOINT
+            | {
+                "INGRESS_ENDPOINT_FORGE": "gitlab",
+                "INGRESS_ENDPOINT_FORGE_INSTANCE": "gitlab.com",
+                "INGRESS_ENDPOINT_SECRET": "no-signing-token",
+            },
+            "INGRESS_ENDPOINT_SECRET must be a signing token",
+        ),
         (NEEDED | {"INGRESS_MESSAGE_LIMIT_BYTES": "26214400"}, "INGRESS_MESSAGE_LIMIT_BYTES"),
         (NEEDED | {"DEDUPE_TTL_SECONDS": "0"}, "DEDUPE_TTL_SECONDS"),
     ],

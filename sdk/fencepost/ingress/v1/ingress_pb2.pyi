@@ -35,6 +35,10 @@ class _DeliveryOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deliv
     """Known already; the first result is returned."""
     DELIVERY_OUTCOME_IGNORED: _DeliveryOutcome.ValueType  # 3
     """Recorded, makes no work; the reason says why."""
+    DELIVERY_OUTCOME_REFUSED: _DeliveryOutcome.ValueType  # 4
+    """Recorded as it came and not taken in; the reason is that of the refusal. It takes no delivery
+    id: the same one may still be taken in.
+    """
 
 class DeliveryOutcome(_DeliveryOutcome, metaclass=_DeliveryOutcomeEnumTypeWrapper):
     """What became of a submission."""
@@ -47,6 +51,10 @@ DELIVERY_OUTCOME_DUPLICATE: DeliveryOutcome.ValueType  # 2
 """Known already; the first result is returned."""
 DELIVERY_OUTCOME_IGNORED: DeliveryOutcome.ValueType  # 3
 """Recorded, makes no work; the reason says why."""
+DELIVERY_OUTCOME_REFUSED: DeliveryOutcome.ValueType  # 4
+"""Recorded as it came and not taken in; the reason is that of the refusal. It takes no delivery
+id: the same one may still be taken in.
+"""
 Global___DeliveryOutcome: _TypeAlias = DeliveryOutcome  # noqa: Y015
 
 class _DuplicateMatch:

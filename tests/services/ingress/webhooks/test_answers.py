@@ -17,6 +17,7 @@ from fencepost.errors import (
 
 from services.ingress.webhooks.answers import refused
 from services.ingress.webhooks.github import FORGE
+from services.ingress.webhooks.gitlab import BY_TOKEN
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,17 @@ def test_each_refusal_has_its_answer(refusal: FencepostError, status: int, field
         "delivery": "d-1",
     }
     assert response.headers.get("retry-after") == ("7" if status == 503 else None)
+
+
+def test_a_forge_that_must_not_see_refusals_is_told_to_come_again_or_nothing() -> None:
+    statuses = {
+        refused(BY_TOKEN, refusal, delivery_id="d-1", retry_after_s=7).status_code
+        for refusal in (
+            FieldInvalid(violations=[("action", "is missing")]),
+            DeliveryConflict(endpoint="merges", delivery_id="d-1"),
+            BodyTooLarge(limit_bytes=5),
+        )
+    }
+    assert statuses == {200}
+    away = refused(BY_TOKEN, Overloaded(), delivery_id="d-1", retry_after_s=7)
+    assert (away.status_code, away.headers["retry-after"]) == (503, "7")

@@ -19,6 +19,7 @@ BOTH = [
 ]
 
 
+@pytest.mark.guarantee("I5")
 @pytest.mark.parametrize(("forge", "own", "other"), BOTH)
 def test_its_own_bare_hex_counts_in_either_case(forge: Forge, own: str, other: str) -> None:
     for value in (GOOD, GOOD.upper(), bare_signature(OLD_SECRET, BODY)):
@@ -26,6 +27,7 @@ def test_its_own_bare_hex_counts_in_either_case(forge: Forge, own: str, other: s
         assert is_authentic_to(forge, headers, BODY, [SECRET, OLD_SECRET])
 
 
+@pytest.mark.guarantee("I5")
 @pytest.mark.parametrize(("forge", "own", "other"), BOTH)
 @pytest.mark.parametrize(
     "value",
@@ -55,11 +57,15 @@ def test_without_a_secret_nothing_is_authentic(forge: Forge, own: str, other: st
     assert not is_authentic_to(forge, [(own, bare_signature(b"", BODY))], BODY, [])
 
 
-@pytest.mark.parametrize("forge", FORGES.values(), ids=FORGES)
+@pytest.mark.guarantee("I8")
+@pytest.mark.parametrize("forge", FORGES.values(), ids=["-".join(each) for each in FORGES])
 def test_each_table_answers_everything(forge: Forge) -> None:
     assert set(forge.statuses) == set(Answer)
 
 
 def test_every_forge_of_the_settings_has_its_door_and_its_reader() -> None:
     kinds = IngressSettings.model_fields["endpoint_forge"].annotation
-    assert set(getattr(kinds, "__args__", ())) == set(READERS) == set(FORGES)
+    proofs = IngressSettings.model_fields["endpoint_proof"].annotation
+    assert set(getattr(kinds, "__args__", ())) == set(READERS) == {kind for kind, _ in FORGES}
+    assert set(getattr(proofs, "__args__", ())) == {proof for _, proof in FORGES}
+    assert all((kind, "signature") in FORGES for kind in READERS)

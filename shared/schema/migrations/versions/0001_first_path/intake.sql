@@ -31,7 +31,8 @@ CREATE TABLE fencepost.deliveries (
     projection jsonb NOT NULL DEFAULT '{}',
     traceparent text NOT NULL DEFAULT '',
     CONSTRAINT deliveries_pk PRIMARY KEY (delivery_seq),
-    CONSTRAINT deliveries_outcome_check CHECK (outcome IN ('accepted', 'duplicate', 'ignored'))
+    CONSTRAINT deliveries_outcome_check
+        CHECK (outcome IN ('accepted', 'duplicate', 'ignored', 'refused'))
 );
 CREATE INDEX deliveries_tenant_delivery_id_idx ON fencepost.deliveries (tenant, delivery_id);
 CREATE INDEX deliveries_tenant_endpoint_delivery_id_idx
