@@ -95,9 +95,11 @@ async def test_another_tenants_work_is_never_granted(desk: Desk) -> None:
 @pytest.mark.guarantee("X8")
 async def test_another_tenants_work_beside_ours_is_never_granted(desk: Desk) -> None:
     theirs = Rows(desk.rows.connection, tenant="theirs")
-    await theirs.ready(await theirs.intent())
+    their_work = await theirs.intent()
+    await theirs.ready(their_work)
     work = await desk.ready()
     assert [grant.key for grant in await desk.grant()] == [work.key]
+    assert await desk.place(their_work) == "open ready"
 
 
 @pytest.mark.guarantee("Q1")
