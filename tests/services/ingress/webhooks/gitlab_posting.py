@@ -74,20 +74,21 @@ class GitLab:
         ).fetchall()
 
 
-@contextmanager
-def gitlab(
-    database_server: DatabaseServer, proof: str, environment: dict[str, str] | None = None
-) -> Iterator[GitLab]:
-    """A running ingress with an endpoint for GitLab."""
-    secret = {"token": TOKEN, "signature": SIGNING_TOKEN}[proof]
-    variables = {
+def endpoint(proof: str) -> dict[str, str]:
+    """The settings of an endpoint for GitLab."""
+    return {
         "INGRESS_ENDPOINT_NAME": "merges",
         "INGRESS_ENDPOINT_FORGE": "gitlab",
         "INGRESS_ENDPOINT_FORGE_INSTANCE": HOST,
         "INGRESS_ENDPOINT_PROOF": proof,
-        "INGRESS_ENDPOINT_SECRET": secret,
-        "INGRESS_ENDPOINT_SECRET_PREVIOUS": "whsec_" + base64.b64encode(b"old" * 11).decode(),
-        **(environment or {}),
+        "INGRESS_ENDPOINT_SECRET": {"token": TOKEN, "signature": SIGNING_TOKEN}[proof],
     }
+
+
+@contextmanager
+def gitlab(database_server: DatabaseServer, proof: str) -> Iterator[GitLab]:
+    """A running ingress with an endpoint for GitLab."""
+    previous = "whsec_" + base64.b64encode(b"old" * 11).decode()
+    variables = endpoint(proof) | {"INGRESS_ENDPOINT_SECRET_PREVIOUS": previous}
     with opened(database_server, variables) as door:
         yield GitLab(proof, door)

@@ -77,6 +77,14 @@ def only(told: Story, kind: str) -> Event:
             ),
         ),
         (
+            {"outcome": DeliveryOutcome.REFUSED, "reason": "FIELD_INVALID"},
+            "delivery.refused",
+            (
+                "Delivery d-1 (pull_request opened) came in at endpoint github: refused, "
+                "FIELD_INVALID."
+            ),
+        ),
+        (
             {"outcome": DeliveryOutcome.IGNORED, "reason": "of-a-later-version"},
             "delivery.ignored",
             (

@@ -220,6 +220,13 @@ STANDINGS = {
             "their work when they are ready for review."
         ),
     ),
+    "refused": (
+        story(deliveries=(delivery(outcome=DeliveryOutcome.REFUSED, reason="BODY_TOO_LARGE"),)),
+        (
+            "Nothing to do: the last delivery, at 12:00:00 UTC (1 min ago), was refused: "
+            "BODY_TOO_LARGE."
+        ),
+    ),
     "its work is gone": (
         story(deliveries=(delivery(),)),
         "The last delivery came at 12:00:00 UTC (1 min ago), and its work is no longer kept.",
