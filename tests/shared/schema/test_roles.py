@@ -22,7 +22,7 @@ from shared.schema.refusals import (
 from shared.schema.roles import Login, login_in, url_as
 from shared.schema.script import migration_script
 from shared.schema.tables.base import SCHEMA
-from shared.schema.transaction import Limits
+from shared.schema.transaction import TURN, Limits
 from tests.database_server import as_service
 from tests.shared.schema.catalog import describe
 from tests.shared.schema.conftest import PASSWORDS, Server, as_role, database_of
@@ -187,6 +187,22 @@ def test_the_script_holds_no_password(bare_server: Server) -> None:
 
     assert "PASSWORD" not in script
     assert "\\password fencepost_ingress" in script
+
+
+def test_the_script_takes_its_turn_and_bounds_its_waits_before_it_changes_anything(
+    empty_url: str,
+) -> None:
+    script = migration_script(empty_url, Limits(lock_timeout_ms=70))
+
+    steps = (
+        "BEGIN;",
+        "SET LOCAL lock_timeout = '70ms'",
+        f"pg_advisory_xact_lock({TURN})",
+        "CREATE",
+    )
+    found = [script.find(step) for step in steps]
+    assert -1 not in found
+    assert found == sorted(found)
 
 
 def test_a_script_for_a_migrated_database_has_no_migration(bare_server: Server) -> None:
