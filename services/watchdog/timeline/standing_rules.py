@@ -31,7 +31,8 @@ from shared.schema.states import (
 SHOWN_MAX = 5
 STATUS = "fencepost status"
 NOT_RECORDED = (
-    "What was refused is not recorded: the forge's own list of deliveries shows the answer it got."
+    "What was refused is recorded only for GitLab: another forge's own list of deliveries shows "
+    "the answer it got."
 )
 
 # What needs a person comes first, then what was achieved.
