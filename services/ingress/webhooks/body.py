@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from fencepost.errors import BodyTooLarge
 from starlette.requests import ClientDisconnect, Request
 
+from services.ingress.large_bodies import apart
 from services.ingress.webhooks.admission import Place
 
 DISCARD_TIMEOUT_S = 1.0
@@ -54,9 +56,10 @@ async def _read(
     async for chunk in chunks:
         if len(body) + len(chunk) > limit_bytes:
             if pass_on is not None:
-                pass_on(bytes(body))
-                pass_on(chunk)
+                kept = bytes(body)
                 body.clear()
+                await apart(kept, partial(pass_on, kept))
+                pass_on(chunk)
                 async for more in chunks:
                     pass_on(more)
             raise BodyTooLarge(limit_bytes=limit_bytes)
