@@ -11,10 +11,10 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 
-from shared.schema import history
+from shared.schema import history, transaction
 from shared.schema.migrate import migrate, pending
 from shared.schema.migrations import FOLDER, NeverDowngradeError
-from shared.schema.refusals import CodeTooOldError
+from shared.schema.refusals import CodeTooOldError, ServerTooOldError
 from shared.schema.revision import OLDEST_CODE, SCHEMA_REVISION
 from shared.schema.tables import metadata
 from shared.schema.tables.base import SCHEMA
@@ -153,4 +153,13 @@ def test_code_that_is_too_old_refuses_and_says_so(migrated_url: str) -> None:
         )
     for attempt in (migrate, pending):
         with pytest.raises(CodeTooOldError, match="run a newer release"):
+            attempt(migrated_url)
+
+
+def test_a_server_that_is_too_old_is_refused_and_told(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction, "OLDEST_MAJOR", 99)
+    for attempt in (migrate, pending):
+        with pytest.raises(ServerTooOldError, match=r"Fencepost needs 99 or newer: upgrade it"):
             attempt(migrated_url)
