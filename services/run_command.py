@@ -19,6 +19,8 @@ from shared.settings import load
 EXIT_FAILED = 1
 NO_ENDPOINT = """\
   webhooks    {webhooks} once INGRESS_ENDPOINT_NAME and INGRESS_ENDPOINT_SECRET are set"""
+NO_FORGE_TOKEN = """\
+  forge       nothing is sent until PUBLISHER_FORGE_TOKEN or PUBLISHER_FORGE_TOKEN_FILE is set"""
 REFUSALS = (
     BootstrapRefusedError,
     EmbeddedPostgresError,
@@ -70,10 +72,23 @@ def _welcome(suite: Suite, environment: Mapping[str, str]) -> str:
             f"http://{suite.addresses.admin[service]}/readyz and /metrics"
             for service in SERVICES
         ),
+        *_for_bots(suite),
+        *([] if _has_forge_token(environment) else [NO_FORGE_TOKEN]),
         f"  database    {database}",
         f"  keys        {suite.keys_file}",
     ]
     return "\n".join(lines)
+
+
+def _for_bots(suite: Suite) -> list[str]:
+    grpc = suite.addresses.grpc
+    addresses = f"FENCEPOST_DISPATCHER={grpc['dispatcher']} FENCEPOST_PUBLISHER={grpc['publisher']}"
+    key = f"FENCEPOST_API_KEY=the WORKER_API_KEY of the keys file, of tenant {suite.tenant}"
+    return [f"  bots        {addresses}", f"              {key}"]
+
+
+def _has_forge_token(environment: Mapping[str, str]) -> bool:
+    return any(environment.get(f"PUBLISHER_FORGE_TOKEN{end}") for end in ("", "_FILE"))
 
 
 def _say(text: str) -> None:

@@ -58,7 +58,7 @@ class Suite:
         self._environment = dict(environment)
         self._owner_url = database_url
         self._service_urls = dict(service_urls or {})
-        self._tenant = tenant
+        self.tenant = tenant
         self._logs: Logs = logs
         self._parts = ExitStack()
         self._database: EmbeddedPostgres | None = None
@@ -168,7 +168,7 @@ class Suite:
         handover = FileHandover(self.keys_file)
         try:
             url = self._service_urls["watchdog"]
-            outcome = bootstrap(url, tenant=self._tenant, handover=handover)
+            outcome = bootstrap(url, tenant=self.tenant, handover=handover)
         except OutputExistsError as exists:
             raise SuiteError(self._foreign_keys()) from exists
         if not self.keys_file.exists():
@@ -197,7 +197,7 @@ class Suite:
             addresses=self.addresses,
             database_url=self._service_urls[service],
             api_key=self._credentials.get(f"{service.upper()}_API_KEY"),
-            tenant=self._tenant,
+            tenant=self.tenant,
         )
         log_file = self.logs_folder / f"{service}.log" if self._logs == "files" else None
         admin_address = self.addresses.admin[service]

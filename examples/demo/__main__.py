@@ -36,6 +36,9 @@ def main() -> int:
         except FAILURES as failure:
             say(f"FAILED: {failure}")
             return 1
+        except KeyboardInterrupt:
+            say("Stopped.")
+            return 130
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ TENANT = "demo"
 ENDPOINT = "demo"
 WEBHOOK_SECRET = "a secret for this demonstration alone"
 STOP_TIMEOUT_S = 15.0
+LAST_WORDS = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,8 @@ class Cast:
         """Raises SuiteError or ChildProcessError when somebody has left by himself."""
         self.suite.check()
         if (code := self.bot.poll()) is not None:
-            raise ChildProcessError(f"The bot ended with code {code}; its log is {self.bot_log}.")
+            words = self.bot_log.read_text(errors="replace").splitlines()[-LAST_WORDS:]
+            raise ChildProcessError("\n".join([f"The bot ended with code {code}:", *words]))
 
 
 @contextmanager

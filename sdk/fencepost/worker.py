@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -137,6 +138,7 @@ class Worker:
     async def _run(self, *, whole_process: bool) -> None:
         if self._handler is None:
             raise ValueError("the worker has no handler: decorate one with @worker.handle")
+        self._say_what_it_serves()
         async with AsyncExitStack() as stack:
             channels = {
                 target: await stack.enter_async_context(connect(settings))
@@ -145,6 +147,12 @@ class Worker:
             self._open(channels)
             with stopped_by_signals(self.stop, within_s=EXIT_S, whole_process=whole_process):
                 await self._work()
+
+    def _say_what_it_serves(self) -> None:
+        queues = ", ".join(self._queues)
+        log.info("takes work of %s from %s", queues, self._dispatcher)
+        if self._publisher is None:
+            log.warning("no publisher is named: this worker can publish nothing")
 
     def _open(self, channels: Mapping[str, Channel]) -> None:
         dispatcher = channels[self._dispatcher]
@@ -237,8 +245,18 @@ class Worker:
             attempt.lose(f"cancelled: {cancel.reason}")
 
 
+_ONE_CREDENTIAL = re.compile(r"[!-<>-~]+")
+"""Printable and without "=": a file of several variables is not a credential."""
+
+
 def _api_key(environment: Mapping[str, str]) -> str | None:
     key, key_file = (environment.get(f"FENCEPOST_API_KEY{end}") for end in ("", "_FILE"))
     if key and key_file:
         raise ValueError("FENCEPOST_API_KEY and FENCEPOST_API_KEY_FILE are both set: keep one")
-    return Path(key_file).read_text(encoding="utf-8").strip() if key_file else key
+    found = Path(key_file).read_text(encoding="utf-8").strip() if key_file else key
+    if found and not _ONE_CREDENTIAL.fullmatch(found):
+        where = (
+            f"the file of FENCEPOST_API_KEY_FILE ({key_file})" if key_file else "FENCEPOST_API_KEY"
+        )
+        raise ValueError(f"{where} must hold one credential, fp_<id>_<secret>, and nothing else")
+    return found

@@ -18,6 +18,17 @@ COMMANDS: dict[str, type[BaseSettings]] = {
     "python -m services migrate": MigrateSettings,
     "python -m services bootstrap": BootstrapSettings,
 }
+BOTS = """\
+## Bots
+
+What `Worker.from_environment` of the SDK reads.
+
+| variable | meaning |
+|---|---|
+| `FENCEPOST_DISPATCHER` | host:port of the dispatcher; must be set |
+| `FENCEPOST_PUBLISHER` | host:port of the publisher; without it the bot can publish nothing |
+| `FENCEPOST_API_KEY` or `FENCEPOST_API_KEY_FILE` | a tenant's key of scopes work, publish |
+| `FENCEPOST_ALLOW_PLAINTEXT` | true: no TLS though the address is not of this machine |"""
 BAR = "\\|"
 HEAD = "| variable | default | bounds | meaning |\n|---|---|---|---|"
 OPENING = f"""\
@@ -47,7 +58,7 @@ def page() -> str:
     for command, told in COMMANDS.items():
         parts += ["", f"## `{command}`", "", (told.__doc__ or "").strip(), "", HEAD]
         parts += [_row(told, name, "") for name in told.model_fields]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, "", BOTS]) + "\n"
 
 
 def settings_of(service: str) -> type[RuntimeSettings]:

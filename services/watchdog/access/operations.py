@@ -225,6 +225,8 @@ def _require_valid(command: CreateKey) -> None:
         problems.append(("valid_for", problem))
     if tenant is not None and (problem := rules.tenant_problem(tenant)):
         problems.append((TENANT, problem))
+    if tenant is None and (problem := rules.useless_without_a_tenant(command.scopes)):
+        problems.append((TENANT, problem))
     if problems:
         raise FieldInvalid(violations=problems)
 

@@ -44,6 +44,17 @@ def tenant_problem(tenant: str) -> str | None:
     return None
 
 
+OPERATE = "operate"
+NEED_A_TENANT = frozenset({"work", "publish"})
+
+
+def useless_without_a_tenant(scopes: Collection[str]) -> str | None:
+    """What is wrong with these scopes for a key of no tenant, which could act for nobody."""
+    if OPERATE in scopes or not (needing := NEED_A_TENANT.intersection(scopes)):
+        return None
+    return f"{' and '.join(sorted(needing))} act for one tenant: name the tenant of the new key"
+
+
 def life_ms(created_at: datetime, ends_at: datetime | None) -> int | None:
     """How long a key was given to live; None: it has no end."""
     if ends_at is None:

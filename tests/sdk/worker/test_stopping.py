@@ -286,6 +286,20 @@ async def test_a_dispatcher_that_restarts_takes_no_work_away(bench: Bench, share
     assert (outcome["epoch"], outcome["outcome"]) == (1, "completed")
 
 
+def test_a_file_of_several_variables_is_not_taken_for_a_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys.env"
+    keys.write_text("OPERATOR_API_KEY=fp_a_b\nWORKER_API_KEY=fp_c_d\n")
+    monkeypatch.setenv("FENCEPOST_DISPATCHER", "127.0.0.1:1")
+    monkeypatch.delenv("FENCEPOST_API_KEY", raising=False)
+    monkeypatch.setenv("FENCEPOST_API_KEY_FILE", str(keys))
+    with pytest.raises(ValueError, match="must hold one credential") as refused:
+        Worker.from_environment(queues=["reviews"])
+    assert str(keys) in str(refused.value)
+    assert "fp_a_b" not in str(refused.value)
+
+
 def test_a_worker_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FENCEPOST_DISPATCHER", raising=False)
     with pytest.raises(ValueError, match="FENCEPOST_DISPATCHER must be set"):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from fencepost.common.v1 import access_pb2
 from fencepost.errors import (
     DatabaseUnavailable,
     FieldInvalid,
@@ -90,7 +91,8 @@ async def test_an_operator_names_a_tenant_or_sees_all(stage: Stage, tenant: str)
     async with stage.client(None) as operator:
         assert len((await operator.watchdog.GetTimeline(asked)).events) == 1
         assert (await _figure(operator, "deliveries_received_last_hour") or 0) >= 1
-        made = await operator.access.CreateKey(key_request(request_id=f"of-no-{tenant}"))
+        request = key_request(request_id=f"of-no-{tenant}", scopes=[access_pb2.SCOPE_STATUS_READ])
+        made = await operator.access.CreateKey(request)
         assert made.key.tenant == ""
 
 

@@ -61,10 +61,16 @@ async def test_an_operator_makes_a_key_of_the_tenant_it_names_or_of_none(
     access: AccessOperations,
 ) -> None:
     named = await access.create(create_key(admin("globex")))
-    of_none = await access.create(create_key(admin(None)))
+    of_none = await access.create(create_key(admin(None), scopes=("status_read",)))
     assert named.key.tenant == "globex"
     assert of_none.key.tenant is None
     assert of_none.key.ends_at is None
+
+
+async def test_a_bots_key_is_of_a_tenant(access: AccessOperations, rows: Rows) -> None:
+    with pytest.raises(FieldInvalid, match="name the tenant of the new key"):
+        await access.create(create_key(admin(None), scopes=("work", "publish")))
+    assert await rows.all("api_keys") == []
 
 
 @pytest.mark.guarantee("X2")

@@ -14,6 +14,7 @@ from services.watchdog.access.rules import (
     page_token,
     request_digest,
     tenant_problem,
+    useless_without_a_tenant,
 )
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -94,3 +95,15 @@ def test_a_page_token_does_not_depend_on_the_time_zone() -> None:
 )
 def test_a_token_that_was_never_given_out_is_none(token: str) -> None:
     assert page_position(token) is None
+
+
+@pytest.mark.parametrize("scopes", [("work",), ("status_read", "publish"), ("publish", "work")])
+def test_a_bots_key_needs_a_tenant(scopes: tuple[str, ...]) -> None:
+    problem = useless_without_a_tenant(scopes)
+    assert problem is not None
+    assert problem.endswith("name the tenant of the new key")
+
+
+@pytest.mark.parametrize("scopes", [("wake",), ("work", "operate"), ("status_read",)])
+def test_other_keys_need_none(scopes: tuple[str, ...]) -> None:
+    assert useless_without_a_tenant(scopes) is None

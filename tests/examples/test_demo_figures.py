@@ -1,0 +1,104 @@
+"""What the demonstration calls wrong: each of its figures, one at a time."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from fencepost.watchdog.v1 import watchdog_pb2
+
+from examples.demo.cast import PAYLOAD, Cast, Pull
+from examples.demo.figures import Figures, wrong
+from examples.demo.play import Answer, Story
+from examples.scripted_forge.client import PostedReview
+from examples.trace_receiver.client import ExportedSpan
+
+PULL = Pull.of(PAYLOAD.read_bytes())
+RIGHT = Figures(
+    delivery="d-1",
+    review_key=f"{PULL.repo_name}#{PULL.number}@{PULL.head_sha}",
+    dispatch_epoch=1,
+    flushes=3,
+    publications=1,
+    remote_reviews=1,
+    second_answer="DUPLICATE",
+    trace_spans=16,
+    seconds_to_publication=0.5,
+    pss_mb={"ingress": 60.0},
+)
+
+
+def flush_span(number: int) -> ExportedSpan:
+    """One side's span of a flush."""
+    return ExportedSpan(
+        trace_id="1" * 32,
+        span_id=f"{number:016x}",
+        parent_span_id="",
+        name="checkpoint.flush",
+        kind="INTERNAL",
+        service_name="demo-bot",
+        start_ns=0,
+        end_ns=1,
+        status="OK",
+        status_message="",
+        attributes={},
+        links=(),
+        events=(),
+    )
+
+
+def review(body: str) -> PostedReview:
+    """A review as the forge lists it."""
+    return PostedReview(1, "fencepost[bot]", "COMMENTED", body, PULL.head_sha, "http://forge/1")
+
+
+def told(spans: int = 6, body: str = "<!-- fencepost-review key=k -->\nFine.") -> Story:
+    """A story in which everything went right, unless said otherwise."""
+    return Story(
+        delivery_id="d-1",
+        review_key=RIGHT.review_key,
+        first=Answer(status=202, outcome="ACCEPTED"),
+        second=Answer(status=200, outcome="DUPLICATE"),
+        events=[watchdog_pb2.TimelineEvent(kind="lease.granted", ids={"epoch": "1"})],
+        reviews=[review(body)],
+        spans=[flush_span(number) for number in range(spans)],
+    )
+
+
+def stage() -> Cast:
+    """A cast of which only the pull request is looked at."""
+    nobody = cast(Any, None)
+    return Cast(
+        suite=nobody, forge=nobody, receiver=nobody, bot=nobody, bot_log=Path("-"), pull=PULL
+    )
+
+
+def test_nothing_is_wrong_when_all_is_right() -> None:
+    assert wrong(RIGHT, told(), stage()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"review_key": "github.com/1#2@3"}, "the key must name repository"),
+        ({"dispatch_epoch": 2}, "at epoch 1"),
+        ({"flushes": 2}, "3 flushes must be durable"),
+        ({"publications": 0}, "the ledger must hold one publication"),
+        ({"remote_reviews": 2}, "the forge must hold one review"),
+        ({"second_answer": "ACCEPTED"}, "the second answer must be DUPLICATE"),
+        ({"pss_mb": {"ingress": 151.0}}, "each service must stay below 150 MB"),
+    ],
+)
+def test_a_wrong_figure_is_named(changed: dict[str, Any], sentence: str) -> None:
+    (fault,) = wrong(replace(RIGHT, **changed), told(), stage())
+    assert sentence in fault
+
+
+def test_a_review_without_evidence_is_named() -> None:
+    (fault,) = wrong(RIGHT, told(body="Fine."), stage())
+    assert fault == "the review must carry its evidence"
+
+
+def test_a_flush_without_its_span_is_named() -> None:
+    (fault,) = wrong(RIGHT, told(spans=5), stage())
+    assert fault == "each flush must be a span of both sides"
