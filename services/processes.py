@@ -29,6 +29,8 @@ class Running:
     process: "subprocess.Popen[bytes]"
     admin_address: str
     log_file: Path | None
+    log_start_bytes: int = 0
+    """How long the log was by then: what stands before is of earlier starts."""
 
     @property
     def ending(self) -> str:
@@ -41,7 +43,7 @@ class Running:
         )
         if self.log_file is None:
             return f"{self.service} {how}; its log is above."
-        words = last_lines(_tail(self.log_file)) or "(nothing)"
+        words = last_lines(_tail(self.log_file, self.log_start_bytes)) or "(nothing)"
         return f"{self.service} {how}. The end of its log, {self.log_file}:\n{words}"
 
     def is_ready(self) -> bool:
@@ -80,6 +82,7 @@ def start_service(
     The process gets SIGINT, which drains it, when the thread that started it has died.
     """
     output = _open_log(log_file) if log_file else None
+    log_start_bytes = os.fstat(output).st_size if output is not None else 0
     try:
         process = subprocess.Popen(
             [*lifeline(), sys.executable, "-m", f"services.{service}"],
@@ -94,7 +97,7 @@ def start_service(
     finally:
         if output is not None:
             os.close(output)
-    return Running(service, process, admin_address, log_file)
+    return Running(service, process, admin_address, log_file, log_start_bytes)
 
 
 def _open_log(path: Path) -> int:
@@ -104,7 +107,7 @@ def _open_log(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
-def _tail(path: Path) -> str:
+def _tail(path: Path, start_bytes: int) -> str:
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        file.seek(max(start_bytes, path.stat().st_size - TAIL_BYTES))
         return file.read().decode(errors="replace")
