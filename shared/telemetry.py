@@ -19,7 +19,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
-from opentelemetry.trace import Link, Span, Tracer
+from opentelemetry.trace import Span, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared import semantic
@@ -102,12 +102,6 @@ def context_from(traceparent: str) -> Context:
     Nothing of the span under way gets in: give it to `start_span` explicitly.
     """
     return _PROPAGATOR.extract({"traceparent": traceparent}, Context())
-
-
-def link_to(traceparent: str) -> list[Link]:
-    """For a span that belongs to this one without being its child; none if it is not valid."""
-    found = trace.get_current_span(context_from(traceparent)).get_span_context()
-    return [Link(found)] if found.is_valid else []
 
 
 def _sampler(settings: RuntimeSettings) -> Sampler:

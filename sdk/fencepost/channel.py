@@ -39,11 +39,8 @@ Serializer = Callable[[Request], bytes]
 Deserializer = Callable[[bytes], Response]
 
 MIB = 1024 * 1024
-CRASH_GRACE_MS: Final = 15_000
-"""Default time after which a silent session counts as gone (L7)."""
-
 RECONNECT_BACKOFF_MS_MAX: Final = 4_000
-"""Below a third of the crash grace, jitter included, so that a session comes back in time."""
+"""So that a session is back within five seconds, jitter included, once a server listens again."""
 
 SERVICES: Final = ("common", "ingress", "dispatcher", "publisher", "watchdog")
 

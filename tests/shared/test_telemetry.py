@@ -233,13 +233,10 @@ def test_a_malformed_traceparent_begins_a_new_trace(malformed: str) -> None:
         root = tracer.start_span("root", telemetry.context_from(malformed))
         assert root.get_span_context().is_valid
         assert root.get_span_context().trace_id != ambient.get_span_context().trace_id
-        assert telemetry.link_to(malformed) == []
 
 
 def test_nothing_of_the_span_under_way_gets_into_a_parents_context() -> None:
     tracer = telemetry.start("ingress", settings()).tracer
     with tracer.start_as_current_span("ambient"):
         child = tracer.start_span("child", telemetry.context_from(SAMPLED))
-        (link,) = telemetry.link_to(SAMPLED)
     assert child.get_span_context().trace_id == int(TRACE_ID, 16)
-    assert link.context.span_id == int(SPAN_ID, 16)

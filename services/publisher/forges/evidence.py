@@ -12,7 +12,7 @@ from services.publisher.model import Slot
 NAMED_BY = "fencepost-review"
 ESCAPED_OPENING = "&lt;!--"
 
-# The seed's markers count as ours too: an older bot may still look for them.
+# Markers of two older names count as ours too: bots that know only these may still look for them.
 _OPENING = re.compile(r"<!--(?=\s*(?:fencepost|anton|gilf)-)", re.IGNORECASE)
 
 

@@ -179,7 +179,7 @@ async def test_a_method_can_add_to_its_span(served: Served) -> None:
     async def answer(request: object, context: Context) -> GetIntentResponse:
         span = trace.get_current_span()
         assert span.is_recording()
-        span.set_attributes({semantic.QUEUE: "reviews"})
+        span.set_attributes({semantic.ACTION: "review"})
         span.add_event("half way", {"done": 1})
         return await empty_intent(REQUEST, context)
 
@@ -187,7 +187,7 @@ async def test_a_method_can_add_to_its_span(served: Served) -> None:
     await served.intent_stub().GetIntent(REQUEST)
     span = await served.span()
     assert span.attributes is not None
-    assert span.attributes[semantic.QUEUE] == "reviews"
+    assert span.attributes[semantic.ACTION] == "review"
     assert [event.name for event in span.events] == ["half way"]
     assert span.start_time is not None
     assert span.end_time is not None
