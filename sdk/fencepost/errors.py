@@ -210,7 +210,7 @@ class ReconciliationRequired(Refusal):
     code = StatusCode.FAILED_PRECONDITION
     sentence = (
         "Publication {publication_id} has an attempt that is {status}: "
-        "nothing was sent; fail the work as blocked until it is settled."
+        "nothing was sent, and nothing is sent again until it is settled."
     )
 
     publication_id: int
@@ -239,7 +239,7 @@ class PublicationsHeld(Refusal):
     code = StatusCode.FAILED_PRECONDITION
     sentence = (
         "Hold {hold_id} stops publications here ({why}): nothing was sent; "
-        "fail the work as blocked until the hold is released."
+        "it can be published once the hold is released."
     )
 
     hold_id: int
@@ -248,12 +248,12 @@ class PublicationsHeld(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class PublicationRefused(Refusal):
-    """The forge proved that it did nothing."""
+    """Nothing was published, by a proof: it was not sent, or the forge refused it."""
 
     reason = "PUBLICATION_REFUSED"
     code = StatusCode.FAILED_PRECONDITION
     sentence = (
-        "The forge refused publication {publication_id} ({proof}): nothing was published; "
+        "Publication {publication_id} was not published ({proof}): "
         "mend the cause, then publish again."
     )
 

@@ -192,7 +192,7 @@ def _in_doubt(claimed: Claim, status: AttemptStatus) -> ReconciliationRequired:
         publication_id=publication_id,
         status=status.value,
         message=f"Publication {publication_id} may have reached the forge and nothing proves it: "
-        "fail the work as blocked until it is settled.",
+        "nothing is sent again until it is settled.",
     )
 
 

@@ -9,7 +9,15 @@ import fencepost
 import grpc
 import pytest
 from fencepost.common.v1 import error_reason_pb2
-from fencepost.errors import ERROR_BY_REASON, FieldInvalid, Internal, Refusal
+from fencepost.errors import (
+    ERROR_BY_REASON,
+    FieldInvalid,
+    Internal,
+    PublicationRefused,
+    PublicationsHeld,
+    ReconciliationRequired,
+    Refusal,
+)
 
 from tests.sdk.error_samples import SAMPLES
 
@@ -54,3 +62,22 @@ def test_a_message_of_ones_own_replaces_the_sentence() -> None:
 def test_the_version_is_the_projects() -> None:
     pyproject = (REPOSITORY / "pyproject.toml").read_text()
     assert f'\nversion = "{fencepost.__version__}"\n' in pyproject
+
+
+def test_what_was_not_published_is_told_without_blaming_the_forge() -> None:
+    refused = PublicationRefused(publication_id=3, proof="never connected: ConnectError")
+    assert str(refused) == (
+        "Publication 3 was not published (never connected: ConnectError): "
+        "mend the cause, then publish again."
+    )
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ReconciliationRequired(publication_id=3, status="uncertain"),
+        PublicationsHeld(hold_id=4, why="incident"),
+    ],
+)
+def test_what_people_read_gives_no_orders_to_a_bot(refusal: Refusal) -> None:
+    assert "fail the work" not in str(refusal)

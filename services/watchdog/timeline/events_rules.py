@@ -62,6 +62,9 @@ WAITS_FOR = {
     WaitsOn.PUBLICATION: "a publication to be settled",
 }
 
+# How the publisher begins what it records of a request that never left.
+NOT_SENT = ("never sent: ", "never connected: ")
+
 INTAKE_MAX = timedelta(seconds=10)
 """No intake takes longer: a head that became current so shortly before a delivery came of it."""
 
@@ -277,7 +280,9 @@ def published(attempt: Attempt) -> str:
         case AttemptStatus.UNCERTAIN:
             return f"may or may not have reached the forge{because(attempt.detail)}"
         case AttemptStatus.REFUSED:
-            return f"was refused by the forge{because(attempt.detail)}"
+            by_forge = not attempt.detail.startswith(NOT_SENT)
+            how = "was refused by the forge" if by_forge else "was not sent"
+            return f"{how}{because(attempt.detail.removeprefix('never sent: '))}"
         case AttemptStatus.ABSENT:
             return f"is proven not to be on the forge{because(attempt.detail)}"
         case AttemptStatus.RUNNING:

@@ -35,6 +35,12 @@ NOT_RECORDED = (
     "the answer it got."
 )
 
+UNTIL_THEN = "; if that worker is dead, the work waits until then (DISPATCHER_LEASE_MS)"
+NEW_WORK = (
+    "A new delivery for its head makes new work, and so does an intent that is enqueued for its "
+    "key; a redelivery under an id that was taken in does not."
+)
+
 # What needs a person comes first, then what was achieved.
 WEIGHT = (
     IntentStatus.DEAD,
@@ -116,8 +122,15 @@ def _doubt(attempt: Attempt, story: Story) -> str:
     where = story.change_request.url if story.change_request else attempt.target
     return (
         f"Publication {attempt.publication_id} ({attempt.name}) has been in doubt since {since}: "
-        f"nothing is sent again until that is settled; look whether it is at {where}"
+        "nothing is sent again, and nothing in this release settles that by itself. Whether it is "
+        f"on the forge, its marker tells: look for `{marked(attempt)}` in the source of what "
+        f"stands at {where}"
     )
+
+
+def marked(attempt: Attempt) -> str:
+    """What the hidden marker of this attempt says, and no other's."""
+    return f"publication={attempt.publication_id} attempt={attempt.attempt}"
 
 
 def _open(story: Story) -> Iterator[str]:
@@ -182,11 +195,14 @@ def _held(lease: Lease, story: Story) -> str:
     if lease.claimable_at <= now:
         over = moment(lease.claimable_at, now)
         return f"{held}; its lease ran out at {over} and it will be handed on."
-    heard = ""
+    heard = then = ""
     if lease.session_state is not None and lease.session_heard_at is not None:
-        lost = ", whose stream is lost" if lease.session_state is not SessionState.OPEN else ""
-        heard = f"; last heard of {moment(lease.session_heard_at, now)}{lost}"
-    return f"{held}{heard}. Unless renewed, its lease ends at {moment(lease.claimable_at, now)}."
+        lost = lease.session_state is not SessionState.OPEN
+        stream = ", whose stream is lost" if lost else ""
+        heard = f"; last heard of {moment(lease.session_heard_at, now)}{stream}"
+        then = UNTIL_THEN if lost else ""
+    ends = moment(lease.claimable_at, now)
+    return f"{held}{heard}. Unless renewed, its lease ends at {ends}{then}."
 
 
 def _settled(story: Story) -> Iterator[str]:
@@ -206,7 +222,8 @@ def _end(intent: Intent, story: Story) -> str:
     at = moment(intent.settled_at, story.now)
     why = because(intent.reason)
     if intent.status is IntentStatus.DEAD:
-        return f"Intent {intent.intent_id} died at {at}, it is not tried again by itself{why}"
+        died = f"Intent {intent.intent_id} died at {at}, it is not tried again by itself{why}"
+        return f"{died}\n{NEW_WORK}"
     if intent.status is not IntentStatus.SUCCEEDED:
         return f"Intent {intent.intent_id} {SETTLED_AS[intent.status]} at {at}{why}"
     remote = [

@@ -1,9 +1,12 @@
 """Times, lengths and ids as people read them."""
 
+import re
 from datetime import datetime, timedelta
 
 SHA_CHARACTERS = 7
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+FLAGS = re.compile("[0-9a-f]{2}")
+SAMPLED = 0x01
 
 Ids = dict[str, str]
 
@@ -62,6 +65,7 @@ def ids(**named: object) -> Ids:
 
 
 def trace_id(traceparent: str) -> str:
-    """The trace of a W3C trace context, hex; empty when there is none."""
+    """The sampled trace of a W3C trace context, hex; empty when nobody kept one."""
     parts = traceparent.split("-")
-    return parts[1] if len(parts) >= 4 and len(parts[1]) == 32 else ""
+    well_formed = len(parts) >= 4 and len(parts[1]) == 32 and FLAGS.fullmatch(parts[3])
+    return parts[1] if well_formed and int(parts[3], 16) & SAMPLED else ""

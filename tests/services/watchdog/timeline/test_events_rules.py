@@ -258,6 +258,16 @@ def test_a_checkpoint_is_told_in_the_trace_of_its_work(
             "Publication 3 (review), attempt 2, was refused by the forge: 422: Validation Failed.",
         ),
         (
+            AttemptStatus.REFUSED,
+            {"detail": "never connected: ConnectError"},
+            "Publication 3 (review) was not sent: never connected: ConnectError.",
+        ),
+        (
+            AttemptStatus.REFUSED,
+            {"detail": "never sent: no forge token is set (PUBLISHER_FORGE_TOKEN)"},
+            "Publication 3 (review) was not sent: no forge token is set (PUBLISHER_FORGE_TOKEN).",
+        ),
+        (
             AttemptStatus.ABSENT,
             {},
             "Publication 3 (review) is proven not to be on the forge.",

@@ -2,9 +2,13 @@
 
 import pytest
 
+from services.publisher.forges.evidence import marker
+from services.publisher.model import Slot
 from services.watchdog.timeline.standing_rules import (
+    NEW_WORK,
     NOT_RECORDED,
     WEIGHT,
+    marked,
     next_commands,
     standing,
 )
@@ -40,6 +44,12 @@ OPEN = {"deliveries": (delivery(),), "intents": (intent(),)}
 DONE = {"deliveries": (delivery(),), "intents": (settled(IntentStatus.SUCCEEDED),)}
 IN_DOUBT = attempt(status=AttemptStatus.UNCERTAIN, detail="the answer was lost", remote_url=None)
 SENDING = attempt(status=AttemptStatus.RUNNING, settled_at=None, remote_url=None)
+
+DOUBT = (
+    "nothing is sent again, and nothing in this release settles that by itself. Whether it is on "
+    "the forge, its marker tells: look for `publication=3 attempt=1` in the source of what stands "
+    f"at {URL}"
+)
 
 STANDINGS = {
     "nothing was ever received": (
@@ -111,8 +121,7 @@ STANDINGS = {
             attempts=(IN_DOUBT,),
         ),
         (
-            "Publication 3 (review) has been in doubt since 12:00:41 UTC (19 s ago): nothing is "
-            f"sent again until that is settled; look whether it is at {URL}\n"
+            f"Publication 3 (review) has been in doubt since 12:00:41 UTC (19 s ago): {DOUBT}\n"
             "Intent 12 (container-dispatch) has waited since 12:00:50 UTC (10 s ago) for "
             "publication 3 to be settled."
         ),
@@ -130,7 +139,8 @@ STANDINGS = {
         (
             "Intent 12 (container-dispatch) has been with worker s-1 (version 2.1) since 12:00:01 "
             "UTC (59 s ago); last heard of 12:00:58 UTC (2 s ago), whose stream is lost. Unless "
-            "renewed, its lease ends at 12:30:30 UTC (in 29 min)."
+            "renewed, its lease ends at 12:30:30 UTC (in 29 min); if that worker is dead, the work "
+            "waits until then (DISPATCHER_LEASE_MS)."
         ),
     ),
     "with a holder without a session": (
@@ -150,8 +160,7 @@ STANDINGS = {
     "an attempt whose sender is gone": (
         story(**DONE, attempts=(SENDING,)),
         (
-            "Publication 3 (review) has been in doubt since 12:00:40 UTC (20 s ago): nothing is "
-            f"sent again until that is settled; look whether it is at {URL}\n"
+            f"Publication 3 (review) has been in doubt since 12:00:40 UTC (20 s ago): {DOUBT}\n"
             "Done at 12:01:00 UTC (now); nothing was published."
         ),
     ),
@@ -193,7 +202,10 @@ STANDINGS = {
     ),
     "dead": (
         story(intents=(settled(IntentStatus.DEAD, reason="out of memory"),)),
-        "Intent 12 died at 12:01:00 UTC (now), it is not tried again by itself: out of memory.",
+        (
+            "Intent 12 died at 12:01:00 UTC (now), it is not tried again by itself: out of memory."
+            f"\n{NEW_WORK}"
+        ),
     ),
     "an older head is dead, the newest is done": (
         story(
@@ -238,6 +250,11 @@ STANDINGS = {
 @pytest.mark.parametrize(("told", "sentence"), STANDINGS.values(), ids=STANDINGS)
 def test_the_standing_says_what_it_waits_for(told: Story, sentence: str) -> None:
     assert standing(told) == sentence
+
+
+def test_a_doubt_names_what_the_publishers_marker_says() -> None:
+    slot = Slot(key="k", publication_id=3, attempt=1)
+    assert f" {marked(IN_DOUBT)} " in marker(slot)
 
 
 def test_of_many_open_intents_some_are_told_and_the_rest_counted() -> None:

@@ -83,7 +83,15 @@ def test_ids_leave_out_what_there_is_none_of() -> None:
 
 @pytest.mark.parametrize(
     ("traceparent", "trace"),
-    [(TRACEPARENT, TRACE), (f"{TRACEPARENT}-more", TRACE), ("", ""), ("00-short-1-01", "")],
+    [
+        (TRACEPARENT, TRACE),
+        (f"{TRACEPARENT}-more", TRACE),
+        (f"00-{TRACE}-b7ad6b7169203331-03", TRACE),
+        (f"00-{TRACE}-b7ad6b7169203331-00", ""),
+        (f"00-{TRACE}-b7ad6b7169203331-zz", ""),
+        ("", ""),
+        ("00-short-1-01", ""),
+    ],
 )
-def test_a_trace_is_read_from_its_context(traceparent: str, trace: str) -> None:
+def test_a_sampled_trace_is_read_from_its_context(traceparent: str, trace: str) -> None:
     assert trace_id(traceparent) == trace
