@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+import psycopg
 import pytest
+from psycopg import sql
 
-from examples.demo.cast import Cast, on_stage
+from examples.demo.cast import WEBHOOK_SECRET, Cast, on_stage
 from examples.demo.play import Play, Story
 from examples.trace_receiver.client import ExportedSpan
 
@@ -89,3 +91,35 @@ def test_every_event_of_the_timeline_names_the_trace(told: tuple[Cast, Story]) -
     (trace_id,) = {span.trace_id for span in story.spans}
     named_by = {event.trace_id for event in story.events if event.trace_id}
     assert named_by == {trace_id}
+
+
+TABLES = """
+    SELECT table_schema, table_name FROM information_schema.tables
+    WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')
+"""
+
+
+def holders(connection: psycopg.Connection, text: str) -> list[tuple[str, str]]:
+    """Tables with a row that holds this text, whether as text or in bytes."""
+    found = []
+    for table in connection.execute(TABLES).fetchall():
+        # A whole row as text shows its bytes as hex.
+        query = sql.SQL("""
+            SELECT count(*) FROM {} AS held
+            WHERE position(%(text)s IN held::text) > 0 OR position(%(hex)s IN held::text) > 0
+        """).format(sql.Identifier(*table))
+        named = {"text": text, "hex": text.encode().hex()}
+        (hits,) = connection.execute(query, named).fetchone() or (0,)
+        if hits:
+            found.append((table[0], table[1]))
+    return found
+
+
+def test_no_table_holds_the_webhooks_secret_or_the_forges_token(told: tuple[Cast, Story]) -> None:
+    cast, story = told
+    with psycopg.connect(cast.suite.owner_url) as connection:
+        assert ("fencepost", "deliveries") in holders(connection, story.delivery_id)
+        assert ("fencepost", "deliveries") in holders(connection, '"pull_request":')
+        for secret in (WEBHOOK_SECRET, cast.forge.token):
+            assert secret
+            assert holders(connection, secret) == []
