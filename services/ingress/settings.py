@@ -1,9 +1,8 @@
 """Every limit of ingress, and the endpoint it takes deliveries for."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, FilePath, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from services.ingress.signing_tokens import signing_key
@@ -85,7 +84,7 @@ class IngressSettings(RuntimeSettings):
     dispatcher_allow_plaintext: bool = Field(
         default=False, description="Whether the dispatcher is called without TLS off loopback."
     )
-    dispatcher_tls_ca_file: Path | None = Field(
+    dispatcher_tls_ca_file: FilePath | None = Field(
         default=None,
         description="PEM authorities of the dispatcher's certificate; else the public ones",
     )

@@ -55,6 +55,10 @@ def test_several_secrets_may_live_and_stand_in_files(tmp_path: Path) -> None:
         ),
         (NEEDED | {"INGRESS_MESSAGE_LIMIT_BYTES": "26214400"}, "INGRESS_MESSAGE_LIMIT_BYTES"),
         (NEEDED | {"DEDUPE_TTL_SECONDS": "0"}, "DEDUPE_TTL_SECONDS"),
+        (
+            {"INGRESS_DISPATCHER_TLS_CA_FILE": "/nowhere/ca.pem"},
+            "INGRESS_DISPATCHER_TLS_CA_FILE",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said(variables: dict[str, str], sentence: str) -> None:
