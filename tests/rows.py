@@ -296,7 +296,7 @@ class Rows:
                 **values,
             },
         )
-        carried = ("run_id", "flush_id", "version", "epoch", "final")
+        carried = ("tenant", "run_id", "flush_id", "version", "epoch", "final")
         await self.insert(
             "flushes",
             request_sha256=hashlib.sha256(row["state"]).digest(),

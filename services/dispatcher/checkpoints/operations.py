@@ -96,7 +96,7 @@ async def _flush(tx: Transaction, command: Flush) -> FlushAnswer:
     )
     if written is None:
         raise await _stale(tx, tenant, held, checkpoint.based_on_version)
-    await store.acknowledge(tx, checkpoint, written, epoch=fence.epoch)
+    await store.acknowledge(tx, checkpoint, written, tenant=tenant, epoch=fence.epoch)
     if command.spans:
         await spans_store.store_spans(tx, tenant=tenant, holder=fence.holder, spans=command.spans)
     return FlushAnswer(written.run_id, written.version, repeated=False)

@@ -120,19 +120,21 @@ async def write_run(
 
 _ACKNOWLEDGE = statement("""
     INSERT INTO flushes (
-        run_id, flush_id, request_sha256, version, epoch, state_bytes, span_count, phase, final
+        tenant, run_id, flush_id, request_sha256, version, epoch, state_bytes, span_count, phase,
+        final
     )
-    VALUES (%(run_id)s, %(flush_id)s, %(request_sha256)s, %(version)s, %(epoch)s, %(state_bytes)s,
-        %(span_count)s, %(phase)s, %(final)s)
+    VALUES (%(tenant)s, %(run_id)s, %(flush_id)s, %(request_sha256)s, %(version)s, %(epoch)s,
+        %(state_bytes)s, %(span_count)s, %(phase)s, %(final)s)
 """)
 
 
 async def acknowledge(
-    tx: Transaction, checkpoint: Checkpoint, written: Written, *, epoch: int
+    tx: Transaction, checkpoint: Checkpoint, written: Written, *, tenant: str, epoch: int
 ) -> None:
     """Keeps the acknowledgement, so that a repeat of the flush is answered with it."""
     await tx.execute(
         _ACKNOWLEDGE,
+        tenant=tenant,
         run_id=written.run_id,
         flush_id=checkpoint.flush_id,
         request_sha256=checkpoint.request_sha256,

@@ -53,6 +53,7 @@ runs = Table(
 flushes = Table(
     "flushes",
     metadata,
+    tenant(),
     Column("run_id", BigInteger, ForeignKey(runs.c.run_id), nullable=False),
     Column("flush_id", Text, nullable=False),
     Column("request_sha256", LargeBinary, nullable=False),

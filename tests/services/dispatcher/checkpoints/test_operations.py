@@ -60,7 +60,7 @@ async def test_state_spans_and_cursor_are_stored_together(desk: Desk) -> None:
         "analysis_status": "succeeded",
         "final": True,
     }
-    flush = await desk.rows.one("flushes")
+    flush = await desk.rows.one("flushes", tenant=work.tenant)
     assert (flush["flush_id"], flush["version"], flush["state_bytes"], flush["span_count"]) == (
         *(flush_id, 1, 7, 2),
     )

@@ -26,6 +26,7 @@ CREATE TABLE fencepost.runs (
 CREATE INDEX runs_intent_id_idx ON fencepost.runs (intent_id);
 
 CREATE TABLE fencepost.flushes (
+    tenant text NOT NULL,
     run_id bigint NOT NULL,
     flush_id text NOT NULL,
     request_sha256 bytea NOT NULL,
