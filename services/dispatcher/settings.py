@@ -64,7 +64,7 @@ class DispatcherSettings(RuntimeSettings):
         default=15_000,
         ge=1000,
         le=600_000,
-        description="Silence after which a session counts as gone.",
+        description="Time for a stream's Hello, and at most for what an ended session still holds.",
     )
     grant_batch_max: int = Field(
         default=100, ge=1, le=1000, description="Intents granted in one transaction."

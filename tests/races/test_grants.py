@@ -22,6 +22,7 @@ from tests.services.dispatcher.desk import (
     opened,
     settlement,
 )
+from tests.waiting import until
 
 LOCK_LEASE = "SELECT 1 FROM fencepost.leases WHERE key = %(key)s FOR UPDATE"
 LOCK_INTENT = "SELECT 1 FROM fencepost.intents WHERE intent_id = %(intent_id)s FOR UPDATE"
@@ -143,6 +144,29 @@ async def test_a_renewal_that_commits_while_a_takeover_waits_keeps_the_lease(
     assert granted(outcomes) == []
     assert (await desk.lease(late))["holder"] == "holder-1"
     assert await desk.place(rival) == "open waiting"
+
+
+@pytest.mark.guarantee("L1")
+async def test_a_lease_whose_time_passes_while_its_grant_waits_is_taken_over(
+    desk: Desk, blocker: Blocker
+) -> None:
+    first = await desk.ready()
+    late = await desk.running(claimable_in_ms=1000)
+    rival = await desk.rival(late)
+    assert first.key < late.key
+    await blocker.hold(NEW_LEASE, key=first.key, action=first.action, state="running")
+
+    async def its_time_has_passed() -> bool:
+        return bool((await desk.lease(late))["claimable_at"] <= await desk.now())
+
+    async def release() -> None:
+        await until(its_time_has_passed, what="the lease's time to pass")
+        await blocker.roll_back()
+
+    outcomes = await forced(blocker, [desk.grant()], on="leases", release=release)
+    assert {grant.intent.intent_id for grant in granted(outcomes)} == {
+        *(first.intent_id, rival.intent_id),
+    }
 
 
 @pytest.mark.guarantee("L1")

@@ -112,7 +112,7 @@ _TAKE_LEASES = statement("""
         granted_at = excluded.granted_at, renewed_at = excluded.renewed_at,
         claimable_at = excluded.claimable_at, settled_at = NULL
     WHERE held.epoch = excluded.epoch - 1 AND (
-        (held.state IN ('free', 'dead'))
+        (held.state IN ('free', 'dead') AND held.generation <= excluded.generation)
         OR (held.state <> 'running' AND held.generation < excluded.generation)
         OR (held.state = 'running' AND held.claimable_at <= clock_timestamp()
             AND held.generation <= excluded.generation)

@@ -62,6 +62,8 @@ def refusal(
         return Settled(IntentStatus.SUPERSEDED, "its generation was superseded")
     if lease_state is LeaseState.ABANDONED and settled_for_it:
         return Settled(IntentStatus.ABANDONED, "its generation was abandoned")
+    if lease_state in (LeaseState.FREE, LeaseState.DEAD) and lease_generation > generation:
+        return Settled(IntentStatus.SUPERSEDED, "a newer generation of its head was tried")
     return PutBack("time", "its lease changed hands at the same moment")
 
 

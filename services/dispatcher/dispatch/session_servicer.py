@@ -69,7 +69,7 @@ class WorkSession:
     async def serve(
         self, frames: AsyncIterator[work_pb2.WorkRequest], *, resume: bool
     ) -> AsyncGenerator[work_pb2.WorkResponse, None]:
-        """Welcome, then frames until the worker closes the stream or it is lost."""
+        """Welcome, then frames until the stream ends; one that ends without EndDrain is lost."""
         held = await self._operations.open_session(self._session, resume=resume)
         closed_by_worker = False
         try:
@@ -79,7 +79,7 @@ class WorkSession:
             async with aclosing(self._exchange(frames)) as outgoing:
                 async for frame in outgoing:
                     yield frame
-            closed_by_worker = True
+            closed_by_worker = self._ending
         finally:
             await self._close(by_worker=closed_by_worker)
 

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -240,6 +241,14 @@ class Desk:
     async def intent(self, work: Work) -> Row:
         """The intent's row."""
         return await self.rows.one("intents", intent_id=work.intent_id)
+
+    async def now(self) -> datetime:
+        """The database's clock."""
+        cursor = await self.rows.connection.execute("SELECT clock_timestamp()")
+        row = await cursor.fetchone()
+        assert row is not None
+        moment: datetime = row[0]
+        return moment
 
     async def everything(self) -> list[list[Row]]:
         """What a refused call must leave as it is."""

@@ -310,6 +310,19 @@ async def test_who_winds_down_gets_no_more_and_may_finish(floor: Floor, line: Li
     assert states == [0, 1]
 
 
+async def test_a_stream_that_ends_without_word_of_it_is_as_good_as_lost(
+    floor: Floor, line: Line
+) -> None:
+    work = await floor.ready()
+    stream, session_id = await line.opened()
+    await stream.credit(1)
+    await stream.dispatch()
+    before = await floor.lease(work)
+    await stream.stop_writing()
+    assert (await floor.session(session_id))["state"] == "detached"
+    assert await floor.lease(work) == before
+
+
 async def test_a_lost_stream_detaches_and_the_session_is_taken_up_with_what_it_holds(
     floor: Floor, line: Line
 ) -> None:

@@ -158,6 +158,11 @@ class Stream:
 
     async def close(self) -> None:
         """Ends the session in good order, and sees the server end the stream."""
+        await self.send(end_drain=work_pb2.EndDrain())
+        await self.stop_writing()
+
+    async def stop_writing(self) -> None:
+        """Says no more, and sees the server end the stream."""
         await self._call.done_writing()
         while await self.frame():
             pass

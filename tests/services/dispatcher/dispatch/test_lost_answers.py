@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from fencepost.dispatcher.v1 import work_pb2
-from fencepost.errors import DatabaseUnavailable
+from fencepost.errors import DatabaseUnavailable, Overloaded
 from opentelemetry.trace import NoOpTracer
 
 from services.dispatcher.dispatch.session_servicer import WorkSession
@@ -76,6 +76,11 @@ class Worker:
     def say(self, frame: work_pb2.WorkRequest) -> None:
         self.said.put_nowait(frame)
 
+    def close(self) -> None:
+        """Ends the session in good order."""
+        self.say(work_pb2.WorkRequest(end_drain=work_pb2.EndDrain()))
+        self.said.put_nowait(None)
+
     def dispatches(self) -> list[work_pb2.Dispatch]:
         return [dispatch for frame in self.heard for dispatch in frame.dispatches]
 
@@ -97,7 +102,7 @@ async def working(
     running = asyncio.create_task(worker.run(resume=session is not None))
     await until(lambda: worker.heard or running.done(), what="the session to be welcomed")
     yield worker, running
-    worker.said.put_nowait(None)
+    worker.close()
     await asyncio.wait({running}, timeout=10)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -171,7 +176,7 @@ async def test_a_hello_whose_commit_was_not_answered_may_be_said_again(
     with pytest.raises(DatabaseUnavailable):
         await Worker(desk, session).run(resume=False)
     again = Worker(desk, replace(session, place=f"replica/{uuid.uuid4()}"))
-    again.said.put_nowait(None)
+    again.close()
     await again.run(resume=False)
     assert again.heard[0].welcome.session_id == session.session_id
     assert (await desk.rows.one("sessions"))["state"] == "ended"
@@ -213,12 +218,21 @@ async def test_a_stream_that_ends_while_the_database_is_away_leaves_all_to_be_ta
         with pytest.raises(asyncio.CancelledError):
             await running
     await proxy.restore()
+    await until(lambda: _answers(desk.database), what="the database to answer")
     assert (await desk.rows.one("sessions"))["state"] == "open"
     again = replace(worker.session, place=f"replica/{uuid.uuid4()}")
     async with working(desk, again) as (worker, _):
         [held] = await worker.got(1)
         assert held.fence == dispatch.fence
     assert (await desk.lease(work))["epoch"] == 1
+
+
+async def _answers(database: Database) -> bool:
+    try:
+        await database.ping()
+    except (DatabaseUnavailable, Overloaded):
+        return False
+    return True
 
 
 @pytest.mark.guarantee("Q1")
@@ -230,7 +244,7 @@ async def test_a_grant_under_way_when_the_worker_closes_is_not_kept_for_long(
         proxy.trap(COMMIT, "keep the answer")
         worker.say(credit(1))
         await until(lambda: proxy.trapped, what="the grant's commit")
-        worker.said.put_nowait(None)
+        worker.close()
         await running
     assert worker.dispatches() == []
     [lease] = await leases(desk)

@@ -70,7 +70,9 @@ REFUSALS = [
     (2, LeaseState.ABANDONED, 3, IntentStatus.ABANDONED),
     (2, LeaseState.ABANDONED, 1, "time"),
     (2, LeaseState.FREE, 2, "time"),
+    (2, LeaseState.FREE, 3, IntentStatus.SUPERSEDED),
     (2, LeaseState.DEAD, 2, "time"),
+    (2, LeaseState.DEAD, 3, IntentStatus.SUPERSEDED),
     (2, None, 0, "time"),
 ]
 

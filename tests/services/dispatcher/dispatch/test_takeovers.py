@@ -1,5 +1,7 @@
 """Grants against leases that exist: taken, taken over, waited for, or settled as what they are."""
 
+from datetime import timedelta
+
 import pytest
 
 from services.dispatcher.dispatch.grant_operations import Grant
@@ -9,7 +11,7 @@ from services.dispatcher.intents.operations import Enqueue
 from services.dispatcher.intents.store import NewIntent
 from shared.keys import Key
 from tests.rows import from_now
-from tests.services.dispatcher.desk import Desk, completed, settlement
+from tests.services.dispatcher.desk import Desk, completed, failed, settlement
 from tests.services.dispatcher.desk import fence_of as fence
 
 PAST_MS = -1000
@@ -78,6 +80,8 @@ async def test_a_newer_generation_takes_any_lease_that_does_not_run(desk: Desk, 
         ("superseded", 3, "superseded"),
         ("abandoned", 2, "abandoned"),
         ("abandoned", 3, "abandoned"),
+        ("free", 3, "superseded"),
+        ("dead", 3, "superseded"),
     ],
 )
 async def test_a_generation_that_was_dealt_with_is_refused_and_settled_as_that(
@@ -98,6 +102,25 @@ async def test_a_generation_that_was_dealt_with_is_refused_and_settled_as_that(
     assert (intent["status"], intent["settled_by"]) == (status, 77)
     assert await desk.place(work) == status
     assert await desk.lease(work) == before
+
+
+@pytest.mark.guarantee("L1")
+async def test_a_generation_that_succeeded_is_not_granted_again_after_a_newer_one_failed(
+    desk: Desk,
+) -> None:
+    first = await desk.ready()
+    stream = await desk.stream()
+    [grant] = await desk.grant(stream)
+    await desk.dispatching.settle("acme", [_done(grant, stream)])
+    newer = await desk.rival(first, generation=2)
+    [grant] = await desk.grant(stream)
+    held = fence(grant, holder=stream.session_id)
+    await desk.dispatching.settle("acme", [settlement(held, failed())])
+    assert (await desk.lease(first))["state"] == "free"
+    again = await desk.rival(first)
+    assert await desk.grant(stream) == []
+    intent = await desk.intent(again)
+    assert (intent["status"], intent["settled_by"]) == ("superseded", newer.intent_id)
 
 
 @pytest.mark.guarantee("L5")
@@ -171,6 +194,17 @@ async def test_a_running_lease_in_its_time_is_not_taken_by_any_generation(
     assert await desk.lease(work) == before
     waiting = await desk.rows.one("waiting", intent_id=other.intent_id)
     assert (waiting["waits_on"], waiting["attempts"]) == ("lease", 0)
+
+
+@pytest.mark.guarantee("L5")
+async def test_whoever_waits_for_a_holder_looks_again_after_the_cap(desk: Desk) -> None:
+    await desk.rival(await desk.running())
+    before = await desk.now()
+    assert await desk.grant() == []
+    after = await desk.now()
+    due_at = (await desk.rows.one("waiting"))["due_at"]
+    cap = timedelta(milliseconds=desk.settings.holder_wait_max_ms)
+    assert before + cap <= due_at <= after + cap
 
 
 @pytest.mark.guarantee("L1", "L2")
