@@ -391,7 +391,9 @@ Global___Renew: _TypeAlias = Renew  # noqa: Y015
 
 @_typing.final
 class EndDrain(_message.Message):
-    """The worker winds down."""
+    """The worker winds down: it gets no more, and the session ends with its stream.
+    A stream that ends without this is lost, and its session may be taken up.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -489,7 +491,7 @@ class Welcome(_message.Message):
 
     @_builtins.property
     def grace(self) -> _duration_pb2.Duration:
-        """After this much silence the session counts as gone."""
+        """Time at most for what the session still holds when its worker ends it."""
 
     def __init__(
         self,
