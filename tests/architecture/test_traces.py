@@ -44,7 +44,7 @@ def test_a_trace_is_seen(planted: str) -> None:
     assert traces(planted)
 
 
-@pytest.mark.parametrize("innocent", ["fencepost/dispatcher/v1/work.proto", "a/root/b", "/work"])
+@pytest.mark.parametrize("innocent", ["fencepost/dispatcher/v1/work.proto", "a/root-b", "/work"])
 def test_an_innocent_path_is_no_trace(innocent: str) -> None:
     assert traces(innocent) == []
 

@@ -92,7 +92,7 @@ async def test_outcomes_that_come_while_others_are_under_way_share_a_frame(
 
 
 async def test_a_malformed_outcome_is_refused_before_it_is_sent() -> None:
-    # Nobody runs this session: what is sent is never answered.
+    # Nobody runs the session: what is sent is never answered.
     async with session_to("127.0.0.1:1") as session:
         with pytest.raises(FieldInvalid, match=r"release\.reason"):
             await session.settle(released(1, "x" * 2001))
