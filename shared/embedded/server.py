@@ -40,6 +40,7 @@ HOST = "127.0.0.1"
 READY_TIMEOUT_S = 120.0
 """Long, as replaying the log of a killed server counts into it."""
 
+WAIT_SLICE_S = 0.5
 STOP_TIMEOUT_S = 60.0
 CUT_OFF_TIMEOUT_S = 5.0
 POLL_S = 0.01
@@ -170,7 +171,11 @@ class EmbeddedPostgres:
 
     def wait(self) -> int | None:
         """Waits until the server ends by itself; gives its exit code."""
-        return self._process.wait() if self._process is not None else None
+        while self._process is not None:
+            # In slices: a signal that comes just before a wait without end would not be seen.
+            with suppress(subprocess.TimeoutExpired):
+                return self._process.wait(WAIT_SLICE_S)
+        return None
 
     def _start_on_free_port(self, lock: int) -> None:
         for _ in range(FREE_PORT_TRIES - 1):

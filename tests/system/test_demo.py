@@ -101,7 +101,7 @@ def test_a_lost_flush_fails_it() -> None:
     assert "3 flushes must be durable" in ended.said
 
 
-@pytest.mark.parametrize("service", ["ingress", "dispatcher", "publisher", "watchdog"])
+@pytest.mark.parametrize("service", ["dispatcher", "publisher"])
 def test_a_dead_service_fails_it(service: str) -> None:
     playing = subprocess.Popen(
         _command(["--bot", "tests.system.bots.losing_a_flush"]),

@@ -53,7 +53,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_PUBLICATIONS_HELD: _ErrorReason.ValueType  # 14
     """FAILED_PRECONDITION: an operator holds publications for this target."""
     ERROR_REASON_PUBLICATION_REFUSED: _ErrorReason.ValueType  # 15
-    """FAILED_PRECONDITION: the forge refused the publication by a documented proof."""
+    """FAILED_PRECONDITION: the publication is proven not to have happened, by the forge or unsent."""
     ERROR_REASON_SCHEMA_MISMATCH: _ErrorReason.ValueType  # 16
     """FAILED_PRECONDITION: code and schema do not fit; see GetServerInfo."""
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 17
@@ -105,7 +105,7 @@ ERROR_REASON_PUBLICATION_BLOCKED: ErrorReason.ValueType  # 13
 ERROR_REASON_PUBLICATIONS_HELD: ErrorReason.ValueType  # 14
 """FAILED_PRECONDITION: an operator holds publications for this target."""
 ERROR_REASON_PUBLICATION_REFUSED: ErrorReason.ValueType  # 15
-"""FAILED_PRECONDITION: the forge refused the publication by a documented proof."""
+"""FAILED_PRECONDITION: the publication is proven not to have happened, by the forge or unsent."""
 ERROR_REASON_SCHEMA_MISMATCH: ErrorReason.ValueType  # 16
 """FAILED_PRECONDITION: code and schema do not fit; see GetServerInfo."""
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 17
