@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from services.ingress.body_rules import MalformedError
 from services.ingress.fields_rules import Fields
-from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading
+from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading, Sender
 
 ACTION_CHARACTERS_MAX = 100
 NAME_CHARACTERS_MAX = 200
@@ -36,9 +36,26 @@ def projected(found: Mapping[str, str | int | bool | None]) -> Projection:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def sender_of(about: Projection) -> Sender | None:
+    """Who sent it, where that was found."""
+    login, account_id = about.get("sender"), about.get("sender_id")
+    if login is None and account_id is None:
+        return None
+    return Sender(
+        account_id=account_id if isinstance(account_id, int) else None,
+        login=login if isinstance(login, str) else "",
+    )
+
+
 def ignored(event_action: str, reason: IgnoredReason, about: Projection) -> Reading:
     """A delivery that is recorded, whatever is in it, and makes no work."""
-    return Reading(event_action=event_action, event=None, ignored=reason, projection=about)
+    return Reading(
+        event_action=event_action,
+        event=None,
+        sender=sender_of(about),
+        ignored=reason,
+        projection=about,
+    )
 
 
 def told(event_action: str, event: ChangeRequestEvent, about: Projection, *, title: str) -> Reading:
@@ -46,6 +63,7 @@ def told(event_action: str, event: ChangeRequestEvent, about: Projection, *, tit
     return Reading(
         event_action=event_action,
         event=event,
+        sender=sender_of(about),
         ignored=None,
         projection={
             **about,

@@ -79,14 +79,54 @@ class ChangeRequestEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sender:
+    """Who caused a delivery, as far as its forge says; `app_id` is the app of a check (I8)."""
+
+    account_id: int | None
+    login: str
+    app_id: int | None = None
+
+
+class AskKind(StrEnum):
+    """How work was asked for that follows from no new head."""
+
+    COMMAND = "command"
+    RERUN = "rerun"
+    CHECKS = "checks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkAsked:
+    """Work that changes no record of heads.
+
+    A COMMAND stands in the comment `comment_id`. A RERUN is a person's; without `number` it is
+    meant for `pull_numbers`, those that the forge named, or for every open change request at
+    `head_sha`. CHECKS are wanted by a merge group or for a new commit.
+    """
+
+    kind: AskKind
+    repo_id: int
+    repo_name: str
+    number: int | None
+    head_sha: str | None
+    url: str
+    comment_id: int | None = None
+    command: str = ""
+    pull_numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """What a forge's module read from a body.
 
-    Without `event` nothing is known that work could follow from, and `ignored` says why.
+    At most one of `event` and `asks` is there. Without either nothing is known that work could
+    follow from, and `ignored` says why.
     """
 
     event_action: str
     event: ChangeRequestEvent | None
+    asks: WorkAsked | None = None
+    sender: Sender | None = None
     ignored: IgnoredReason | None
     projection: Mapping[str, str | int | bool]
 

@@ -11,7 +11,13 @@ import pytest
 from services.ingress.body_rules import JSON, MalformedError, read_document
 from services.ingress.fields_rules import INT64_MAX
 from services.ingress.github_rules import TRANSITIONS, read
-from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading, Transition
+from services.ingress.rules import (
+    ChangeRequestEvent,
+    IgnoredReason,
+    Reading,
+    Sender,
+    Transition,
+)
 from shared.schema.states import ChangeRequestState
 
 PAYLOADS = Path(__file__).parents[2] / "payloads" / "github"
@@ -199,3 +205,10 @@ def test_text_is_made_storable_and_cut() -> None:
 def test_a_projection_is_plain_json() -> None:
     reading = read("pull_request", edited("pull_request.updated_at", None))
     assert json.loads(json.dumps(reading.projection)) == reading.projection
+
+
+def test_the_sender_is_read_where_the_body_names_one() -> None:
+    assert read("pull_request", payload("opened")).sender == Sender(
+        account_id=21031067, login="Codertocat"
+    )
+    assert read("ping", {}).sender is None
