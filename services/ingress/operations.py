@@ -135,7 +135,7 @@ class Intake:
         if isinstance(outcome, Taken):
             DELIVERIES.labels(endpoint.name, said).inc()
             if outcome.outcome is DeliveryOutcome.ACCEPTED:
-                self.wake(endpoint.queue)
+                self.wake(endpoint.routes[0].queue)
             return
         DELIVERY_REFUSALS.labels(endpoint.name, said).inc()
         if isinstance(outcome, DeliveryConflict):

@@ -109,7 +109,7 @@ def _intent_key(item: Item) -> tuple[object, ...]:
     endpoint = item.submission.endpoint
     if event is None:
         return ()
-    return endpoint.tenant, _key(item.submission, event).canonical(), endpoint.action
+    return endpoint.tenant, _key(item.submission, event).canonical(), endpoint.routes[0].action
 
 
 def _key_parts(submission: Submission, event: ChangeRequestEvent) -> KeyParts:
@@ -257,10 +257,10 @@ def _intent(submission: Submission, event: ChangeRequestEvent, generation: int) 
     key = _key(submission, event)
     return IntentWrite(
         change_request=_key_parts(submission, event),
-        queue=submission.endpoint.queue,
+        queue=submission.endpoint.routes[0].queue,
         key=key.canonical(),
         key_label=key.label(event.repo_name),
-        action=submission.endpoint.action,
+        action=submission.endpoint.routes[0].action,
         generation=generation,
         head_sha=event.head_sha,
         content_type=submission.content_type,

@@ -26,7 +26,7 @@ async def test_what_was_refused_is_found_until_its_id_is_taken_in(desk: Desk) ->
     found = await desk.intake.find_delivery(**names, delivery_id="d-1")
     assert (found.outcome, found.intent_ids) == (DeliveryOutcome.ACCEPTED, first.intent_ids)
     assert (await desk.take("d-1", pull())).intent_ids == first.intent_ids
-    assert desk.woken == [desk.endpoint.queue]
+    assert desk.woken == [desk.endpoint.routes[0].queue]
 
 
 async def test_how_long_ago_it_was_is_told_by_one_clock(desk: Desk) -> None:

@@ -1,7 +1,8 @@
-"""Registered sources of deliveries: the registration decides forge, secrets and routing (I5)."""
+"""An endpoint as intake sees it, and every one that this ingress serves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Self
 
 from fencepost.errors import ResourceNotFound
@@ -9,9 +10,35 @@ from fencepost.errors import ResourceNotFound
 from services.ingress.settings import IngressSettings
 
 
+class DraftPolicy(StrEnum):
+    """What is done with a change request while it is a draft."""
+
+    IGNORE = "ignore"
+    TAKE = "take"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """Where work of matching deliveries goes: one bot with one purpose, on one queue.
+
+    Empty `repo_ids` match every repo. `commands` are those of comments that it takes; `checks` says
+    whether it takes work of merge groups and of checks to run again.
+    """
+
+    action: str
+    queue: str
+    repo_ids: frozenset[int] = frozenset()
+    commands: frozenset[str] = frozenset()
+    checks: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """One source: whose it is, how it signs, and where its work goes."""
+    """One source: whose it is, how it signs, what is taken from it, and where its work goes.
+
+    `secrets` are the live ones, newest first. `bot_ids` are numeric accounts and apps of the
+    suite's own on that forge (I8). Empty `wanted_events`: every one that can make work.
+    """
 
     name: str
     tenant: str
@@ -19,8 +46,17 @@ class Endpoint:
     forge_instance: str
     proof: str
     secrets: tuple[bytes, ...] = field(repr=False)
-    queue: str
-    action: str
+    routes: tuple[Route, ...]
+    bot_ids: frozenset[int] = frozenset()
+    wanted_events: frozenset[str] = frozenset()
+    drafts: DraftPolicy = DraftPolicy.IGNORE
+    body_limit_bytes: int
+
+    def routes_of(self, repo_id: int) -> tuple[Route, ...]:
+        """The routes of a repo, by its number; names of repos change and decide nothing (I5)."""
+        return tuple(
+            route for route in self.routes if not route.repo_ids or repo_id in route.repo_ids
+        )
 
 
 class Endpoints:
@@ -40,8 +76,8 @@ class Endpoints:
             forge_instance=settings.endpoint_forge_instance,
             proof=settings.endpoint_proof,
             secrets=tuple(each.get_secret_value().encode() for each in secrets if each),
-            queue=settings.endpoint_queue,
-            action=settings.endpoint_action,
+            routes=(Route(action=settings.endpoint_action, queue=settings.endpoint_queue),),
+            body_limit_bytes=settings.body_limit_bytes,
         )
         return cls([endpoint] if endpoint.name else [])
 

@@ -1,0 +1,5 @@
+"""Registered sources of deliveries: the registration decides forge, secrets and routing (I5)."""
+
+from services.ingress.endpoints.model import DraftPolicy, Endpoint, Endpoints, Route
+
+__all__ = ["DraftPolicy", "Endpoint", "Endpoints", "Route"]
