@@ -171,6 +171,20 @@ class Connection(AsyncConnection[TupleRow]):
         except psycopg.Error:
             await self.close()
 
+    async def begin_part(self, *, lock_timeout_ms: int) -> None:
+        """Marks where `undo_part` goes back to; parts may stand in one another."""
+        await self._control(
+            f"SAVEPOINT part; SET LOCAL lock_timeout = {lock_timeout_ms}".encode()
+        )
+
+    async def end_part(self) -> None:
+        """What was done since the last mark stands with the rest."""
+        await self._control(b"RELEASE part")
+
+    async def undo_part(self) -> None:
+        """Undoes what was done since the last mark, the fault of a statement included."""
+        await self._control(b"ROLLBACK TO part; RELEASE part")
+
     async def fetch(self, sql: bytes, values: list[object]) -> tuple[tuple[Column, ...], list[Row]]:
         """Runs a statement that returns rows: its columns, and the rows."""
         await self._perform(sql, values)

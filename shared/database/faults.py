@@ -29,6 +29,12 @@ SERVER_AWAY = (
 log = structlog.get_logger(__name__)
 
 
+class RowLocked(Overloaded):
+    """Another transaction kept a row locked for longer than a statement waits."""
+
+    sentence = "A row was locked too long: call again after {retry_after_ms} ms."
+
+
 class StatementFaultHiddenError(AssertionError):
     """An operation went on after a failed statement, so its commit was a rollback."""
 
@@ -40,7 +46,7 @@ def refuse(error: psycopg.Error, *, lost: bool, committing: bool) -> None:
     """Raises the refusal that callers get; returns if the error is a fault of ours.
 
     `lost` says that the connection is gone. Lost while committing, nobody knows the outcome (X6).
-    Raises DatabaseUnavailable, Overloaded.
+    Raises DatabaseUnavailable, RowLocked.
     """
     if lost and committing:
         DATABASE_OUTCOME_UNKNOWN.inc()
@@ -51,7 +57,7 @@ def refuse(error: psycopg.Error, *, lost: bool, committing: bool) -> None:
         log.warning("a transaction was lost: nothing was written", why=_why(error))
         raise DatabaseUnavailable from error
     if isinstance(error, errors.LockNotAvailable):
-        raise Overloaded(message="A row was locked too long: call again later.") from error
+        raise RowLocked from error
 
 
 def no_connection(error: psycopg.OperationalError) -> FencepostError:

@@ -1,8 +1,13 @@
 """What an operation holds while its transaction is open."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from psycopg import errors
+
 from shared.database.connections import Connection
+from shared.database.faults import RowLocked
 from shared.database.rows import Column, Row, TooManyRowsError, row_maker
 from shared.database.statements import Statement
 
@@ -12,7 +17,8 @@ T = TypeVar("T")
 class Transaction:
     """One open transaction; its methods run one statement each, in the order they are called.
 
-    A statement that fails raises psycopg's error, and the transaction can only be left.
+    A statement that fails raises psycopg's error, and the transaction can only be left, unless it
+    failed in a `part`.
     """
 
     __slots__ = ("_connection",)
@@ -44,6 +50,21 @@ class Transaction:
     async def execute(self, st: Statement, /, **params: object) -> int:
         """How many rows the statement changed, or found."""
         return await self._open_connection().perform(st.numbered, st.values(params))
+
+    @asynccontextmanager
+    async def part(self, *, lock_timeout_ms: int) -> AsyncIterator[None]:
+        """What is done inside is undone alone when a row stays locked; then raises RowLocked.
+
+        The lock timeout holds from here to the end of the transaction, unless it is undone.
+        """
+        connection = self._open_connection()
+        await connection.begin_part(lock_timeout_ms=lock_timeout_ms)
+        try:
+            yield
+        except errors.LockNotAvailable as locked:
+            await connection.undo_part()
+            raise RowLocked from locked
+        await connection.end_part()
 
     def leave(self) -> None:
         """Ends the use of the connection: what is called later is a fault, not another's rows."""
