@@ -68,7 +68,7 @@ def redactor(secrets: Iterable[str] = ()) -> Redact:
 
 
 def secrets_of(settings: BaseSettings) -> list[str]:
-    """Every secret these settings hold, and the passwords inside their URLs."""
+    """Every secret these settings hold, the passwords inside their URLs, the keys of a keyring."""
     found = []
     for name in type(settings).model_fields:
         value = getattr(settings, name)
@@ -76,6 +76,7 @@ def secrets_of(settings: BaseSettings) -> list[str]:
             text = value.get_secret_value()
             found.append(text)
             found += re.findall(r"://[^/\s:@]*:([^/\s@]+)@", text)
+            found += re.findall(r"^\s*[a-z0-9._-]+:([A-Za-z0-9+/]{43}=)\s*$", text, re.MULTILINE)
     return found
 
 

@@ -278,6 +278,35 @@ class SchemaMismatch(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class SealingKeyUnknown(Refusal):
+    """A stored secret is sealed under a key that the service does not have."""
+
+    reason = "SEALING_KEY_UNKNOWN"
+    code = StatusCode.FAILED_PRECONDITION
+    sentence = (
+        "A secret is sealed under key {key_id!a}, which the service's keyring lacks: "
+        "put that key back, or set the secret anew."
+    )
+
+    key_id: str
+
+
+@dataclass(eq=False, kw_only=True)
+class SecretTampered(Refusal):
+    """A stored secret is not what was sealed there: changed, or another's."""
+
+    reason = "SECRET_TAMPERED"
+    code = StatusCode.FAILED_PRECONDITION
+    sentence = (
+        "The stored {purpose} of {owner!a} is not what was sealed there: "
+        "it is not used; find out who changed it, and set it anew."
+    )
+
+    purpose: str
+    owner: str
+
+
+@dataclass(eq=False, kw_only=True)
 class Draining(Refusal):
     """The server is shutting down."""
 

@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from shared.redaction import MASK, redactor, secrets_of
+from shared.sealing import new_key_line
 from shared.settings import RuntimeSettings
 
 CANARY = "canary/Secret+1234"
@@ -105,3 +106,15 @@ def test_settings_know_their_secrets() -> None:
         "pw-canary",
         "fp_id_canary",
     }
+
+
+def test_each_key_of_a_keyring_is_a_secret() -> None:
+    lines = [new_key_line("k1"), new_key_line("k2")]
+    settings = RuntimeSettings(
+        database_url=SecretStr("postgresql://role@db/x"),
+        api_key=SecretStr("\n".join(lines)),
+        grpc_address="127.0.0.1:0",
+        admin_address="127.0.0.1:0",
+    )
+    clean = redactor(secrets_of(settings))
+    assert [clean(line.partition(":")[2]) for line in lines] == [MASK, MASK]

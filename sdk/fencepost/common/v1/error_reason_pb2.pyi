@@ -68,6 +68,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """DEADLINE_EXCEEDED: the deadline passed, or too little of it was left to begin."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 22
     """INTERNAL: a fault of ours; the message carries an error id to look for in the log."""
+    ERROR_REASON_SEALING_KEY_UNKNOWN: _ErrorReason.ValueType  # 23
+    """FAILED_PRECONDITION: a stored secret is sealed under a key that the service does not have."""
+    ERROR_REASON_SECRET_TAMPERED: _ErrorReason.ValueType  # 24
+    """FAILED_PRECONDITION: a stored secret is not what was sealed there."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: carried as google.rpc.ErrorInfo{domain: "fencepost", reason: …},
@@ -120,4 +124,8 @@ ERROR_REASON_DEADLINE_TOO_SHORT: ErrorReason.ValueType  # 21
 """DEADLINE_EXCEEDED: the deadline passed, or too little of it was left to begin."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 22
 """INTERNAL: a fault of ours; the message carries an error id to look for in the log."""
+ERROR_REASON_SEALING_KEY_UNKNOWN: ErrorReason.ValueType  # 23
+"""FAILED_PRECONDITION: a stored secret is sealed under a key that the service does not have."""
+ERROR_REASON_SECRET_TAMPERED: ErrorReason.ValueType  # 24
+"""FAILED_PRECONDITION: a stored secret is not what was sealed there."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
