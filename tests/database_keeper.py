@@ -15,6 +15,7 @@ from shared.embedded import EmbeddedPostgres
 from shared.schema.grants import SERVICES, role_of
 from shared.schema.migrate import migrate
 from tests.database_server import Started, password_of, started_file, url_of, users_file
+from tests.edges import hold_to_edges
 
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_BYTES_MIN = 2 * 1024**3
@@ -39,7 +40,7 @@ def main() -> None:
         EmbeddedPostgres(folder, settings=SETTINGS) as server,
     ):
         migrate(server.url, role_passwords={s: password_of(s) for s in SERVICES})
-        _let_owner_end_sessions(server.url)
+        _fit_for_tests(server.url)
         Started(url_of(server.url), "file_copy" if in_memory else "wal_log").write(run_folder)
         with users_file(run_folder).open("ab") as users:
             fcntl.flock(users, fcntl.LOCK_EX)
@@ -48,9 +49,11 @@ def main() -> None:
             server.stop()
 
 
-def _let_owner_end_sessions(owner_url: str) -> None:
-    """A test's database is dropped whoever is still connected; the owner is no superuser."""
+def _fit_for_tests(owner_url: str) -> None:
+    """What a test's database has beyond a migrated one."""
     with psycopg.connect(owner_url, autocommit=True) as connection:
+        hold_to_edges(connection)
+        # A database is dropped whoever is still connected, and the owner is no superuser.
         for service in SERVICES:
             connection.execute(
                 sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role_of(service)))

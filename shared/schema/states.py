@@ -1,6 +1,7 @@
 """States and their legal edges, declared once: SQL, CHECK constraints and docs/states.md use them.
 
-Every edge names the operation that takes it. A transition that is not listed here is a fault.
+Every edge names the operations that take it. A transition that is not listed here is a fault: the
+tests' databases refuse it.
 """
 
 from dataclasses import dataclass
@@ -103,59 +104,62 @@ class Disposition(StrEnum):
 
 @dataclass(frozen=True)
 class Edge:
-    """One legal transition and the operation that takes it; no source means an insert."""
+    """One legal transition: when it is taken, and by which code; no source means an insert."""
 
     source: StrEnum | None
     target: StrEnum
-    operation: str
+    when: str
+    operations: tuple[str, ...]
+    """Dotted names below `services`."""
 
+
+_TAKE_IN = "ingress.take_operations.take_in"
+_ENQUEUE = "dispatcher.intents.operations.IntentOperations.enqueue"
+_GRANT = "dispatcher.dispatch.grant_operations.grant"
+_SETTLE = "dispatcher.dispatch.settle_operations.settle"
+_EXPIRE = "dispatcher.housekeeping.expire_operations.Expirer.tick"
+_OPEN_SESSION = "dispatcher.dispatch.operations.DispatchOperations.open_session"
+_DETACH_SESSION = "dispatcher.dispatch.operations.DispatchOperations.detach_session"
+_END_SESSION = "dispatcher.dispatch.operations.DispatchOperations.end_session"
+_CLAIM = "publisher.ledger.operations.claim"
+_SETTLE_ATTEMPT = "publisher.ledger.operations.settle"
 
 INTENT_EDGES: tuple[Edge, ...] = (
-    Edge(None, IntentStatus.OPEN, "submit or enqueue"),
-    Edge(IntentStatus.OPEN, IntentStatus.SUCCEEDED, "complete"),
-    Edge(IntentStatus.OPEN, IntentStatus.DUPLICATE, "grant refused: its generation had succeeded"),
-    Edge(IntentStatus.OPEN, IntentStatus.JOINED, "grant to another intent of the key"),
-    Edge(IntentStatus.OPEN, IntentStatus.SUPERSEDED, "grant refused: a newer head is current"),
-    Edge(IntentStatus.OPEN, IntentStatus.ABANDONED, "grant refused: the change request is closed"),
-    Edge(IntentStatus.OPEN, IntentStatus.CANCELLED, "cancel"),
-    Edge(IntentStatus.OPEN, IntentStatus.DEAD, "fail, out of attempts or permanent"),
-    Edge(IntentStatus.DEAD, IntentStatus.REDRIVEN, "redrive"),
+    Edge(None, IntentStatus.OPEN, "a delivery or a message is taken in", (_TAKE_IN, _ENQUEUE)),
+    Edge(IntentStatus.OPEN, IntentStatus.SUCCEEDED, "completed", (_SETTLE,)),
+    Edge(IntentStatus.OPEN, IntentStatus.DUPLICATE, "its generation had succeeded", (_GRANT,)),
+    Edge(IntentStatus.OPEN, IntentStatus.JOINED, "its lease was taken over", (_GRANT,)),
+    Edge(IntentStatus.OPEN, IntentStatus.SUPERSEDED, "a newer head is current", (_GRANT,)),
+    Edge(IntentStatus.OPEN, IntentStatus.ABANDONED, "the change request is closed", (_GRANT,)),
+    Edge(IntentStatus.OPEN, IntentStatus.DEAD, "it is not tried again", (_SETTLE, _EXPIRE)),
 )
 
 LEASE_EDGES: tuple[Edge, ...] = (
-    Edge(None, LeaseState.RUNNING, "grant"),
-    Edge(LeaseState.FREE, LeaseState.RUNNING, "grant"),
-    Edge(LeaseState.RUNNING, LeaseState.RUNNING, "grant after claimable_at: takeover"),
-    Edge(LeaseState.SUCCEEDED, LeaseState.RUNNING, "grant of a newer generation"),
-    Edge(LeaseState.SUPERSEDED, LeaseState.RUNNING, "grant of a newer generation"),
-    Edge(LeaseState.ABANDONED, LeaseState.RUNNING, "grant of a newer generation"),
-    Edge(LeaseState.DEAD, LeaseState.RUNNING, "grant to another intent"),
-    Edge(LeaseState.DEAD, LeaseState.FREE, "redrive"),
-    Edge(LeaseState.RUNNING, LeaseState.SUCCEEDED, "complete"),
-    Edge(LeaseState.RUNNING, LeaseState.FREE, "fail with a retry, release, expire"),
-    Edge(LeaseState.RUNNING, LeaseState.DEAD, "fail, out of attempts or permanent"),
-    Edge(LeaseState.RUNNING, LeaseState.SUPERSEDED, "supersede"),
-    Edge(LeaseState.RUNNING, LeaseState.ABANDONED, "abandon"),
-    Edge(LeaseState.FREE, LeaseState.SUPERSEDED, "supersede"),
-    Edge(LeaseState.FREE, LeaseState.ABANDONED, "abandon"),
+    Edge(None, LeaseState.RUNNING, "granted", (_GRANT,)),
+    Edge(LeaseState.FREE, LeaseState.RUNNING, "granted", (_GRANT,)),
+    Edge(LeaseState.RUNNING, LeaseState.RUNNING, "taken over after its time", (_GRANT,)),
+    Edge(LeaseState.SUCCEEDED, LeaseState.RUNNING, "granted to a newer generation", (_GRANT,)),
+    Edge(LeaseState.SUPERSEDED, LeaseState.RUNNING, "granted to a newer generation", (_GRANT,)),
+    Edge(LeaseState.ABANDONED, LeaseState.RUNNING, "granted to a newer generation", (_GRANT,)),
+    Edge(LeaseState.DEAD, LeaseState.RUNNING, "granted to another intent", (_GRANT,)),
+    Edge(LeaseState.RUNNING, LeaseState.SUCCEEDED, "completed", (_SETTLE,)),
+    Edge(LeaseState.RUNNING, LeaseState.FREE, "given back, or to be retried", (_SETTLE, _EXPIRE)),
+    Edge(LeaseState.RUNNING, LeaseState.DEAD, "it is not tried again", (_SETTLE, _EXPIRE)),
 )
 
 SESSION_EDGES: tuple[Edge, ...] = (
-    Edge(None, SessionState.OPEN, "hello"),
-    Edge(SessionState.OPEN, SessionState.DETACHED, "stream lost"),
-    Edge(SessionState.DETACHED, SessionState.OPEN, "hello with resume_session"),
-    Edge(SessionState.OPEN, SessionState.OPEN, "hello with resume_session on another replica"),
-    Edge(SessionState.OPEN, SessionState.ENDED, "worker closed the session"),
-    Edge(SessionState.DETACHED, SessionState.ENDED, "grace passed"),
+    Edge(None, SessionState.OPEN, "hello", (_OPEN_SESSION,)),
+    Edge(SessionState.OPEN, SessionState.DETACHED, "its stream was lost", (_DETACH_SESSION,)),
+    Edge(SessionState.DETACHED, SessionState.OPEN, "taken up again", (_OPEN_SESSION,)),
+    Edge(SessionState.OPEN, SessionState.OPEN, "taken up by another stream", (_OPEN_SESSION,)),
+    Edge(SessionState.OPEN, SessionState.ENDED, "closed by its worker", (_END_SESSION,)),
 )
 
 ATTEMPT_EDGES: tuple[Edge, ...] = (
-    Edge(None, AttemptStatus.RUNNING, "claim"),
-    Edge(AttemptStatus.RUNNING, AttemptStatus.SUCCEEDED, "record the forge's confirmation"),
-    Edge(AttemptStatus.RUNNING, AttemptStatus.UNCERTAIN, "record doubt"),
-    Edge(AttemptStatus.RUNNING, AttemptStatus.REFUSED, "record the forge's refusal"),
-    Edge(AttemptStatus.UNCERTAIN, AttemptStatus.SUCCEEDED, "reconcile: found"),
-    Edge(AttemptStatus.UNCERTAIN, AttemptStatus.ABSENT, "reconcile: proven not there"),
+    Edge(None, AttemptStatus.RUNNING, "claimed", (_CLAIM,)),
+    Edge(AttemptStatus.RUNNING, AttemptStatus.SUCCEEDED, "the forge confirmed", (_SETTLE_ATTEMPT,)),
+    Edge(AttemptStatus.RUNNING, AttemptStatus.UNCERTAIN, "nobody knows", (_SETTLE_ATTEMPT,)),
+    Edge(AttemptStatus.RUNNING, AttemptStatus.REFUSED, "the forge refused", (_SETTLE_ATTEMPT,)),
 )
 
 ATTEMPTS_THAT_BLOCK: tuple[AttemptStatus, ...] = (

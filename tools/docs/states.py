@@ -19,8 +19,9 @@ MACHINES: dict[str, Sequence[Edge]] = {
 OPENING = """\
 # States
 
-Every state and every legal edge, with the operation that takes it. Written by `make docs` from
-`shared/schema/states.py`; a transition that is not here is a fault.
+Every state and every legal edge, with the code that takes it (below `services`). Written by
+`make docs` from `shared/schema/states.py`; a transition that is not here is a fault, and the tests'
+databases refuse it.
 """
 
 
@@ -32,16 +33,32 @@ def page() -> str:
 def _machine(name: str, edges: Sequence[Edge]) -> str:
     kind = type(edges[0].target)
     about = (kind.__doc__ or "").strip()
-    return "\n".join([f"## {name}", "", about, "", "```mermaid", *_diagram(edges), "```", ""])
+    diagram = ["```mermaid", *_diagram(edges), "```", ""]
+    return "\n".join([f"## {name}", "", about, "", *diagram, *_takers(edges), *_unreached(edges)])
 
 
 def _diagram(edges: Sequence[Edge]) -> Iterator[str]:
     yield "stateDiagram-v2"
     for edge in edges:
-        # A colon would end the label.
-        label = edge.operation.replace(":", ",")
-        yield f"    {edge.source or '[*]'} --> {edge.target}: {label}"
+        yield f"    {edge.source or '[*]'} --> {edge.target}: {edge.when}"
     left = {edge.source for edge in edges if edge.source != edge.target}
     for state in dict.fromkeys(edge.target for edge in edges):
         if state not in left:
             yield f"    {state} --> [*]"
+
+
+def _takers(edges: Sequence[Edge]) -> Iterator[str]:
+    yield "| from | to | taken by |"
+    yield "|---|---|---|"
+    for edge in edges:
+        operations = ", ".join(f"`{operation}`" for operation in edge.operations)
+        yield f"| {edge.source or ''} | {edge.target} | {operations} |"
+    yield ""
+
+
+def _unreached(edges: Sequence[Edge]) -> Iterator[str]:
+    reached = {edge.target for edge in edges}
+    unreached = [state for state in type(edges[0].target) if state not in reached]
+    if unreached:
+        yield f"Known to the schema, and nothing leads there: {', '.join(unreached)}."
+        yield ""
