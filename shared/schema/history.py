@@ -29,10 +29,10 @@ def steps_after(revision: int) -> tuple[Step, ...]:
     return tuple(_step(script) for script in reversed(list(newest_first)))
 
 
-def upgrade(connection: Connection, *, lock_timeout_ms: int) -> None:
-    """Runs what is lacking inside the connection's transaction, each wait for a lock bounded."""
+def upgrade(connection: Connection) -> None:
+    """Runs what is lacking inside the connection's transaction."""
     config = _config()
-    config.attributes.update(connection=connection, lock_timeout_ms=lock_timeout_ms)
+    config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 

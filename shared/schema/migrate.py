@@ -57,7 +57,7 @@ def migrate(
             role_passwords or NO_PASSWORDS,
             replace_passwords=replace_passwords,
         )
-        steps = _upgrade(transaction, found, limits)
+        steps = _upgrade(transaction, found)
         return MigrationResult(
             found=found.revision,
             revision=SCHEMA_REVISION,
@@ -85,12 +85,12 @@ def pending(owner_url: str) -> tuple[str, ...]:
         )
 
 
-def _upgrade(transaction: OwnerTransaction, found: Revision, limits: Limits) -> tuple[Step, ...]:
+def _upgrade(transaction: OwnerTransaction, found: Revision) -> tuple[Step, ...]:
     connection = transaction.connection
     steps = history.steps_after(found.revision)
     if steps:
         _make_schema(connection)
-        history.upgrade(transaction.alchemy, lock_timeout_ms=limits.lock_timeout_ms)
+        history.upgrade(transaction.alchemy)
     connection.execute(facts.write_revision())
     connection.execute(facts.write_incarnation(connection))
     return steps

@@ -74,13 +74,14 @@ def owner_transaction(owner_url: str, limits: Limits) -> Iterator[OwnerTransacti
 def take_turn(connection: psycopg.Connection, limits: Limits) -> None:
     """Waits until no other migration of this database is under way; raises TurnNotComeError.
 
-    The lock is the transaction's, so nothing can be left behind.
+    The lock is the transaction's, so nothing can be left behind. Later waits for locks are bounded.
     """
     _set_lock_timeout(connection, limits.turn_timeout_ms)
     try:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [TURN])
     except errors.LockNotAvailable as late:
         raise TurnNotComeError(limits.turn_timeout_ms) from late
+    # A migration that waits for a lock makes everybody wait behind it.
     _set_lock_timeout(connection, limits.lock_timeout_ms)
 
 

@@ -1,7 +1,6 @@
 """Run by Alembic for each upgrade; the one way in is `shared.schema.history`."""
 
 from alembic import context
-from sqlalchemy import text
 
 from shared.schema.tables import metadata
 from shared.schema.tables.base import SCHEMA
@@ -17,11 +16,6 @@ if context.is_offline_mode():
         transactional_ddl=False,  # the script has its own transaction around it
     )
 else:
-    # A migration that waits for a lock makes everybody wait behind it.
-    given["connection"].execute(
-        text("SELECT set_config('lock_timeout', :timeout, true)"),
-        {"timeout": f"{given['lock_timeout_ms']}ms"},
-    )
     context.configure(
         connection=given["connection"], target_metadata=metadata, version_table_schema=SCHEMA
     )

@@ -11,7 +11,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 
-from shared.schema import history, transaction
+from shared.schema import history, roles, transaction
 from shared.schema.migrate import migrate, pending
 from shared.schema.migrations import FOLDER, NeverDowngradeError
 from shared.schema.refusals import CodeTooOldError, ServerTooOldError
@@ -115,6 +115,18 @@ def test_pending_work_is_named_until_it_is_done(empty_url: str) -> None:
     assert pending(empty_url) == (f"migration {history.steps_after(0)[0]}",)
     migrate(empty_url)
     assert pending(empty_url) == ()
+
+
+def test_looking_for_what_is_pending_cannot_write(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def writing(connection: psycopg.Connection) -> list[str]:
+        connection.execute("DELETE FROM fencepost.schema_revision")
+        return []
+
+    monkeypatch.setattr(roles, "missing", writing)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        pending(migrated_url)
 
 
 @pytest.mark.guarantee("X3")
