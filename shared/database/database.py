@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import psycopg
-from fencepost.errors import DatabaseUnavailable
+from fencepost.errors import DatabaseUnavailable, Overloaded
 from psycopg import errors
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, TooManyRequests
 
 from shared.database.connections import Connection, LastFault, Session
 from shared.database.faults import CONFLICTS, no_connection, refuse, still_in_conflict
@@ -42,7 +42,10 @@ RECONNECT_TIMEOUT_S = 1.0
 
 PING_TIMEOUT_MS = 800
 
-ACCEPTS_WRITES = statement("SELECT NOT pg_catalog.pg_is_in_recovery() AS accepts_writes")
+ACCEPTS_WRITES = statement("""
+    SELECT NOT pg_catalog.pg_is_in_recovery()
+        AND pg_catalog.current_setting('default_transaction_read_only') = 'off' AS accepts_writes
+""")
 
 
 @dataclass
@@ -137,7 +140,8 @@ class Database:
             raise DatabaseUnavailable(message=message) from unavailable
         if not accepts_writes:
             raise DatabaseUnavailable(
-                message=f"The database {self._session.place} is a standby: name the primary."
+                message=f"The database {self._session.place} takes no writes, it is a standby or "
+                "was set read-only: name the primary."
             )
 
     async def _apart(self, work: Work[T], *, read_only: bool) -> T:
@@ -208,9 +212,14 @@ class Database:
     async def _connection(self, *, within_s: float) -> Connection:
         try:
             return await self._pool.getconn(within_s)
+        except TooManyRequests as full:
+            # The queue is full, which says nothing of the database.
+            raise Overloaded from full
         except psycopg.OperationalError as error:
-            self._health.note_away(self._last_fault.sentence or str(error))
-            raise no_connection(error) from error
+            waited_ms = self._session.connect_timeout_ms
+            no_answer = f"no connection was free within {waited_ms} ms"
+            self._health.note_away(self._last_fault.sentence or no_answer)
+            raise no_connection() from error
 
     async def _give_back(self, connection: Connection) -> None:
         try:

@@ -4,7 +4,6 @@ import psycopg
 import structlog
 from fencepost.errors import DatabaseUnavailable, FencepostError, Overloaded
 from psycopg import errors
-from psycopg_pool import TooManyRequests
 
 from shared.metrics import DATABASE_OUTCOME_UNKNOWN, DATABASE_UNAVAILABLE
 
@@ -60,10 +59,8 @@ def refuse(error: psycopg.Error, *, lost: bool, committing: bool) -> None:
         raise RowLocked from error
 
 
-def no_connection(error: psycopg.OperationalError) -> FencepostError:
+def no_connection() -> FencepostError:
     """The refusal for a caller who got no connection: nothing was begun."""
-    if isinstance(error, TooManyRequests):
-        return Overloaded()
     DATABASE_UNAVAILABLE.inc()
     return DatabaseUnavailable()
 

@@ -12,22 +12,25 @@ class Health:
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._away_since_s: float | None = None
-        self._why = ""
+        self._away_since_s = 0.0
+        self._causes: set[str] = set()
+        """Told since the database went away; empty while it is there."""
 
     def note_away(self, why: str) -> None:
-        """Nobody got a connection. Said again only when the cause is another one."""
-        if self._away_since_s is None:
+        """Nobody got a connection. Each further cause of one absence is told once."""
+        if why in self._causes:
+            return
+        if self._causes:
+            log.warning("database still away", database=self._place, why=why)
+        else:
             self._away_since_s = time.monotonic()
-        if why != self._why:
-            self._why = why
             log.error("database away", database=self._place, why=why)
+        self._causes.add(why)
 
     def note_back(self) -> None:
         """Somebody got a connection."""
-        if self._away_since_s is None:
+        if not self._causes:
             return
+        self._causes.clear()
         away_ms = round((time.monotonic() - self._away_since_s) * 1000)
-        self._away_since_s = None
-        self._why = ""
         log.info("database back", database=self._place, away_ms=away_ms)
