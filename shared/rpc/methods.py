@@ -28,10 +28,8 @@ NOT_A_MESSAGE = "the request's bytes are not a message of its type"
 class Handler(Protocol):
     """What generated code registers for one RPC, as grpc.aio reads it."""
 
-    request_streaming: bool
     request_deserializer: Callable[[bytes], Message]
     unary_unary: Unary | None
-    unary_stream: Streaming | None
     stream_stream: Streaming | None
 
 
@@ -45,7 +43,6 @@ class Method:
 
     name: str
     scope: Scope.ValueType
-    request_streaming: bool
     decode_message: Callable[[bytes], Message]
     unary: Unary | None = None
     streaming: Streaming | None = None
@@ -91,13 +88,12 @@ class Methods:
 
 def _method(service: str, name: str, handler: Handler) -> Method:
     full_name = f"{service}/{name}"
-    unary, streaming = handler.unary_unary, handler.unary_stream or handler.stream_stream
+    unary, streaming = handler.unary_unary, handler.stream_stream
     if unary is None and streaming is None:
-        raise ServiceCannotBeServedError(f"{full_name} takes a stream and gives one answer")
+        raise ServiceCannotBeServedError(f"{full_name} streams one way only: that is not served")
     return Method(
         name=full_name,
         scope=_scope(service, name),
-        request_streaming=handler.request_streaming,
         decode_message=handler.request_deserializer,
         unary=_unary(full_name, unary) if unary else None,
         streaming=_streaming(full_name, streaming) if streaming else None,

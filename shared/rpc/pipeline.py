@@ -6,7 +6,7 @@ when the server is built, instead of by grpc interceptors: those cost a chain of
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -54,10 +54,8 @@ class Pipeline:
             unary = _Unary(self, method, method.unary)
             return grpc.unary_unary_rpc_method_handler(unary.serve)
         assert method.streaming is not None
-        stream = _Stream(self, method, method.streaming)
-        if method.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(stream.serve_session)
-        return grpc.unary_stream_rpc_method_handler(stream.serve_one_request)
+        session = _Session(self, method, method.streaming)
+        return grpc.stream_stream_rpc_method_handler(session.serve)
 
 
 class _Rpc:
@@ -149,30 +147,23 @@ class _Unary(_Rpc):
             raise
 
 
-class _Stream(_Rpc):
-    """Answers in frames, for as long as both sides want: without a deadline of ours."""
+class _Session(_Rpc):
+    """Frames both ways, for as long as both sides want: without a deadline of ours."""
 
     def __init__(self, shared: Pipeline, method: Method, handler: Streaming) -> None:
         super().__init__(shared, method, streaming=True)
         self._handler = handler
 
-    async def serve_session(self, frames: AsyncIterator[bytes], context: Context) -> None:
-        await self._framed(self._session, frames, context)
+    async def serve(self, frames: AsyncIterator[bytes], context: Context) -> None:
+        await self._framed(self._answer, frames, context)
 
-    async def serve_one_request(self, raw: bytes, context: Context) -> None:
-        await self._framed(self._answers, raw, context)
-
-    async def _session(
+    async def _answer(
         self, frames: AsyncIterator[bytes], context: Context, metadata: Metadata, call: OpenCall
     ) -> None:
         await self._admit(context, metadata, call)
-        await self._send_all(self._handler(self._received(frames), context), context)
-
-    async def _answers(
-        self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
-    ) -> None:
-        await self._admit(context, metadata, call)
-        await self._send_all(self._handler(self._valid(raw), context), context)
+        async with aclosing(self._handler(self._received(frames), context)) as responses:
+            async for response in responses:
+                await context.write(response.SerializeToString())
 
     async def _received(self, frames: AsyncIterator[bytes]) -> AsyncIterator[Message]:
         async for raw in frames:
@@ -180,11 +171,6 @@ class _Stream(_Rpc):
         # gRPC lets the frames of a lost caller end as if it had closed the stream, and cancels the
         # call a moment later: wait for that, so that an end of the frames means what it says.
         await asyncio.sleep(LOSS_BLUR_S)
-
-    async def _send_all(self, responses: AsyncGenerator[Message, None], context: Context) -> None:
-        async with aclosing(responses):
-            async for response in responses:
-                await context.write(response.SerializeToString())
 
 
 def _why_cancelled(

@@ -16,6 +16,12 @@ from shared.settings import RuntimeSettings, host_and_port
 LAST_ANSWERS_S = 0.5
 """Time for answers that are on their way, once every call has ended."""
 
+KEEPALIVE_MS = 20_000
+PING_TIMEOUT_MS = 5_000
+"""A client that vanished without a word is noticed after both, and its calls are ended."""
+
+CLIENT_PINGS_APART_MS = 5_000
+
 log = structlog.get_logger(__name__)
 
 
@@ -85,15 +91,14 @@ def server_options(settings: RuntimeSettings) -> list[tuple[str, int]]:
     """gRPC's own knobs, all times in ms."""
     return [
         ("grpc.max_receive_message_length", settings.message_limit_bytes),
-        ("grpc.max_send_message_length", settings.message_limit_bytes),
         ("grpc.max_concurrent_streams", settings.concurrent_rpcs_max),
         # Two processes on one port would share its calls by chance.
         ("grpc.so_reuseport", 0),
-        # A client that vanished without a word is noticed, its calls are ended.
-        ("grpc.keepalive_time_ms", 20_000),
-        ("grpc.keepalive_timeout_ms", 5_000),
-        # Our clients ping every 10 s, with or without calls.
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        # gRPC's keepalive_timeout_ms does not bound the wait for a ping's answer.
+        ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_MS),
+        # Our clients ping with or without calls; who pings more often is disconnected.
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", CLIENT_PINGS_APART_MS),
         ("grpc.keepalive_permit_without_calls", 1),
     ]
 

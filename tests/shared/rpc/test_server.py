@@ -5,7 +5,7 @@ Method: a server on a loopback port, with calls held open where a test needs the
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import grpc
@@ -24,6 +24,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from shared.rpc.methods import Methods, ServiceCannotBeServedError
 from shared.rpc.server import PortUnavailableError
 from tests.shared.rpc.raw import health_of, own_connection, raw_call, raw_stub
 from tests.shared.rpc.served import SESSION_ID, Context, Served, serving
@@ -129,6 +130,15 @@ async def test_a_bad_frame_ends_the_session_and_is_named(
         assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert f"{field}: " in await call.details()
     assert served.sessions.ended == ["FieldInvalid"]
+
+
+def test_a_stream_one_way_only_is_not_served() -> None:
+    async def answers(_request: object, _context: object) -> AsyncGenerator[WorkResponse, None]:
+        yield WorkResponse()
+
+    handler: Any = grpc.unary_stream_rpc_method_handler(answers)
+    with pytest.raises(ServiceCannotBeServedError, match="Work streams one way only"):
+        Methods().add_registered_method_handlers("x.v1.X", {"Work": handler})
 
 
 async def test_a_worker_that_goes_away_ends_its_session(served: Served) -> None:
