@@ -5,6 +5,7 @@ NEVER_ENDS not at all; the page answers when the service winds down. The log has
 """
 
 import asyncio
+import threading
 from typing import Any
 
 import structlog
@@ -35,6 +36,8 @@ class SampleSettings(RuntimeSettings):
     grpc_address: Address = Field(default="127.0.0.1:0", description="gRPC.")
     admin_address: Address = Field(default="127.0.0.1:0", description="Admin.")
     drain_grace_ms: int = Field(default=2000, ge=0, le=600_000, description="Grace.")
+    after_calls_s: float = Field(default=runtime.AFTER_CALLS_S, description="All other steps.")
+    hangs_at_the_end: bool = Field(default=False, description="Whether nothing more happens.")
 
 
 class SampleIntents(intents_pb2_grpc.IntentServiceServicer):
@@ -74,15 +77,22 @@ async def close() -> None:
     log.info("closed")
 
 
+async def hang() -> None:
+    """Blocks the loop itself, so that no deadline of it comes."""
+    log.info("hanging")
+    threading.Event().wait()
+
+
 async def main() -> None:
     """A composition root as every service has one."""
     settings = load(SampleSettings)
+    runtime.AFTER_CALLS_S = settings.after_calls_s
     async with runtime.started("sample", settings) as rt:
         await rt.serve(
             [SampleIntents(rt.draining)],  # type: ignore[abstract]  # one RPC is enough
             background=[Ticker("sample", period_ms=100, tick=tick)],
             http=[HttpServer(page(rt.draining), "127.0.0.1:0")],
-            closing=[close],
+            closing=[hang if settings.hangs_at_the_end else close],
         )
 
 

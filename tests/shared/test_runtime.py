@@ -27,14 +27,17 @@ from psycopg import sql
 from shared.credentials import new_credential
 from shared.schema.grants import Service
 from shared.schema.revision import SCHEMA_REVISION
+from shared.shutdown import EXIT_HUNG
 from tests.database_proxy import DatabaseProxy
 from tests.rows import Rows
+from tests.shared.collector import Collector
 from tests.shared.sample_process import SampleProcess, sample
 from tests.shared.sample_service import NEVER_ENDS, WAITS_FOR_DRAIN
 from tests.waiting import until
 
 GRACE_S = 2.0
 ONLY = {"singleton": 1}
+GET_INTENT = "fencepost.dispatcher.v1.IntentService/GetIntent"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 REVOKED_WITHIN_S = 5.0
 
@@ -138,6 +141,31 @@ async def test_a_call_that_does_not_end_is_told_and_the_process_goes_within_the_
             assert await hanging.details() == str(Draining())
         assert await process.exited() == 0
         assert time.monotonic() - began < GRACE_S + 2
+
+
+async def test_a_stop_that_hangs_in_whatever_is_cut_within_its_limit(url: str) -> None:
+    limit = {"drain_grace_ms": "0", "after_calls_s": "0.5", "hangs_at_the_end": "true"}
+    async with sample(url, **limit) as process:
+        await process.logged("serving")
+        process.send(signal.SIGTERM)
+        await process.logged("hanging")
+        assert await process.exited() == EXIT_HUNG
+    assert process.events[-1] == "the stop hung and was cut"
+
+
+async def test_spans_that_end_in_the_drain_are_exported_before_the_exit(
+    url: str, api_key: str
+) -> None:
+    async with (
+        Collector.running() as collector,
+        sample(url, api_key=api_key, otlp_endpoint=collector.endpoint) as process,
+    ):
+        under_way = asyncio.ensure_future(call(process, WAITS_FOR_DRAIN))
+        await process.logged("call begun")
+        process.send(signal.SIGTERM)
+        await under_way
+        assert await process.exited() == 0
+        assert GET_INTENT in [span.name for span in collector.spans]
 
 
 async def says_draining(process: SampleProcess) -> bool:
