@@ -36,6 +36,7 @@ from fencepost.validation import check, violations
 
 RECONNECT_PAUSE_S: Final = 0.2
 RECONNECT_PAUSE_S_MAX: Final = 4.0
+REPEAT_PAUSE_S: Final = 1.0
 FAULTS_MAX: Final = 2
 
 log = logging.getLogger("fencepost.worker")
@@ -261,11 +262,13 @@ class Session:
             return
         held, asked_at_s = stream.renewing.pop(result.item_id)
         stream.asked.discard(held)
-        if result.HasField("refusal"):
-            held.lose(result.refusal.message)
-        else:
+        if (refusal := _refusal(result)) is None:
             lease_s = result.lease_time.ToMilliseconds() / 1000
             held.renewed(asked_at_s=asked_at_s, lease_s=lease_s)
+        elif refusal.retriable:
+            log.warning("a renewal is asked for again when the next is due: %s", refusal)
+        else:
+            held.lose(refusal.message)
 
     def top_up(self) -> None:
         """Offers the slots that are free and not offered yet."""
@@ -278,7 +281,7 @@ class Session:
             stream.outbox.credit(missing)
 
     async def settle(self, settle: work_pb2.Settle) -> None:
-        """Sends an outcome until it is answered; raises the refusal, if it is one.
+        """Sends an outcome until it is answered; raises the refusal, if it is one that lasts.
 
         Raises FieldInvalid before anything is sent.
         """
@@ -286,13 +289,20 @@ class Session:
         check(settle)
         item = _Unanswered(settle, asyncio.get_running_loop().create_future())
         self._unanswered[settle.item_id] = item
-        self._send_outcomes()
         try:
-            result = await item.answer
+            while (refusal := await self._answered(item)) is not None:
+                if not refusal.retriable:
+                    raise refusal
+                log.warning("an outcome is sent again after a moment: %s", refusal)
+                await asyncio.sleep(REPEAT_PAUSE_S * random.uniform(0.5, 1.0))
+                item.answer = asyncio.get_running_loop().create_future()
         finally:
             self._unanswered.pop(settle.item_id, None)
-        if result.HasField("refusal"):
-            raise from_status(result.refusal)
+
+    async def _answered(self, item: _Unanswered) -> FencepostError | None:
+        """The refusal of an outcome that is sent now; None when it stands."""
+        self._send_outcomes()
+        return _refusal(await item.answer)
 
     def _send_outcomes(self) -> None:
         """One frame of outcomes is under way at a time: what comes meanwhile is the next."""
@@ -325,3 +335,7 @@ class Session:
         self._closing.set()
         if self._stream is not None:
             self._stream.outbox.close()
+
+
+def _refusal(result: work_pb2.SettleResult | work_pb2.RenewResult) -> FencepostError | None:
+    return from_status(result.refusal) if result.HasField("refusal") else None

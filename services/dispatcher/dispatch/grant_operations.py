@@ -3,7 +3,8 @@
 Ready rows are picked and deleted; the session is locked, so that whoever takes it up waits for
 what is granted here; change requests are locked and compared; the leases that exist are locked;
 one guarded statement takes them; why a picked row got none, and what a granted one carries, are
-read in later statements; what will not run is settled last. Keeps L1, L2, L5, X7.
+read in later statements; what will not run is settled last. An intent that needs a row that stays
+locked is put back, and its neighbours are granted. Keeps L1, L2, L5, X7.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from services.dispatcher.dispatch import (
     ready_store,
     sessions_store,
 )
+from services.dispatcher.dispatch.apart_operations import Way, apart
 from services.dispatcher.dispatch.leases_store import Holder, LeaseRow, Wanted
 from services.dispatcher.dispatch.outcomes_store import IntentEnd
 from services.dispatcher.dispatch.ready_store import IntentRow, Load, ReadyRow, Waiter
@@ -33,6 +35,7 @@ from shared.database import Transaction
 from shared.schema.states import IntentStatus, LeaseState
 
 UNKNOWN_REASON_RETRY_MS = 100
+STUCK = PutBack("time", "a row that it needs stayed locked")
 
 KeyAction = tuple[str, str]
 
@@ -68,20 +71,43 @@ class Round:
     found_any: bool
 
 
-async def grant(tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSettings) -> Round:
+async def grant(
+    tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSettings, *, way: Way
+) -> Round:
     """Leases to at most `ask.limit` runnable intents, in order.
 
-    Raises ResourceNotFound when the session ended or went to another stream.
+    In parts, one that is stuck is put back without an attempt. Raises ResourceNotFound when the
+    session ended or went to another stream.
     """
-    tenant = ask.stream.tenant
     picked = await _pick(tx, ask)
     if not picked:
         return Round([], found_any=False)
     await must_hold(tx, ask.stream)
+
+    async def lease(rows: Sequence[ReadyRow]) -> list[Grant]:
+        return await _lease(tx, ask.stream, rows, grant_id, settings)
+
+    async def put_back(row: ReadyRow) -> list[Grant]:
+        waiter = _put_back(row, STUCK, settings)
+        await ready_store.wait(tx, tenant=ask.stream.tenant, waiters=[waiter])
+        return []
+
+    return Round(await apart(tx, picked, lease, put_back, way=way), found_any=True)
+
+
+async def _lease(
+    tx: Transaction,
+    stream: Stream,
+    picked: Sequence[ReadyRow],
+    grant_id: str,
+    settings: DispatcherSettings,
+) -> list[Grant]:
+    """Grants what may run of these; the rest is put back or settled as what it is."""
+    tenant = stream.tenant
     intents = await _open_intents(tx, tenant, [row.intent_id for row in picked])
     wanted, ends = await _still_wanted(tx, tenant, picked, intents)
     before = await _lock_leases(tx, tenant, wanted)
-    granted = await _take(tx, ask.stream, grant_id, wanted, intents, before, settings)
+    granted = await _take(tx, stream, grant_id, wanted, intents, before, settings)
     waiters, refused = await _judge(tx, tenant, wanted, intents, granted, settings)
     joined = await _record_takeovers(tx, tenant, wanted, before, granted)
     if waiters:
@@ -89,7 +115,7 @@ async def grant(tx: Transaction, ask: Ask, grant_id: str, settings: DispatcherSe
     if settled := [*ends, *refused, *joined]:
         await outcomes_store.settle_intents(tx, tenant=tenant, ends=settled)
     leased = [_leased(row, granted, settings) for row in wanted if _key_action(row) in granted]
-    return Round(await _with_loads(tx, tenant, leased, intents, settings), found_any=True)
+    return await _with_loads(tx, tenant, leased, intents, settings)
 
 
 async def _pick(tx: Transaction, ask: Ask) -> list[ReadyRow]:

@@ -6,6 +6,7 @@ the two long ones.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fencepost.errors import FencepostError, RequestIdReused, ResourceNotFound
 
@@ -15,13 +16,14 @@ from services.dispatcher.dispatch import (
     sessions_store,
     settle_operations,
 )
+from services.dispatcher.dispatch.apart_operations import Patience, apart
 from services.dispatcher.dispatch.fences_store import Fence, Held
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
 from services.dispatcher.dispatch.sessions_store import NewSession, Stream
 from services.dispatcher.dispatch.settle_operations import SettleAnswer, Settlement
 from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.settings import DispatcherSettings
-from shared.database import Database, Transaction
+from shared.database import Database, RowLocked, Transaction
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class DispatchOperations:
 
     def __init__(self, database: Database, wakeups: Wakeups, settings: DispatcherSettings) -> None:
         self._database = database
+        self._patience = Patience(database)
         self._wakeups = wakeups
         self._settings = settings
 
@@ -86,14 +89,15 @@ class DispatchOperations:
     async def grant(self, ask: Ask, *, grant_id: str) -> list[Grant]:
         """Leases to at most `limit` runnable intents, in order. Keeps L1, L2, L5.
 
-        What may not run is settled as what it is, or put back without an attempt, and the next is
-        looked at: nothing granted means that nothing is there. Each round is one transaction.
+        What may not run is settled as what it is, or put back without an attempt, as is what needs
+        a row that stays locked (X7), and the next is looked at: nothing granted means that nothing
+        is there. Each round is one transaction.
         Raises ResourceNotFound when the session is no longer on this stream. After
         DatabaseUnavailable of unknown outcome call `granted` with the same id first (X6).
         """
         while True:
-            done = await self._database.run(
-                lambda tx: grant_operations.grant(tx, ask, grant_id, self._settings)
+            done = await self._patience.run(
+                lambda tx, way: grant_operations.grant(tx, ask, grant_id, self._settings, way=way)
             )
             if done.grants or not done.found_any:
                 return done.grants
@@ -105,25 +109,29 @@ class DispatchOperations:
         )
 
     async def renew(self, tenant: str, fences: Sequence[Fence]) -> list[RenewAnswer]:
-        """Renews each lease that is still held, each judged anew; atomic. Keeps L3, L4."""
+        """Renews each lease that is still held, each judged anew; atomic. Keeps L3, L4.
 
-        async def renewed(tx: Transaction) -> dict[tuple[str, str], Held]:
-            held = await fences_store.lock_held(tx, tenant=tenant, fences=fences)
-            if held:
-                await fences_store.renew(tx, tenant=tenant, held=list(held.values()))
-            return held
+        One that stays locked is refused alone, to be asked for again (X7).
+        """
 
-        held = await self._database.run(renewed)
-        return [_renew_answer(fence, held.get((fence.key, fence.action))) for fence in fences]
+        async def refuse(_: Fence) -> list[RenewAnswer]:
+            return [RenewAnswer(0, RowLocked())]
+
+        return await self._patience.run(
+            lambda tx, way: apart(tx, fences, partial(_renew, tx, tenant), refuse, way=way)
+        )
 
     async def settle(self, tenant: str, settlements: Sequence[Settlement]) -> list[SettleAnswer]:
         """Records outcomes; atomic. A stored one is returned before the fence is looked at (Q8).
 
-        A lost lease (L3), a missing final flush (C4) or another stored outcome is that item's
-        refusal and changes nothing of it. Sessions hear of work that had waited for what ended.
+        A lost lease (L3), a missing final flush (C4), another stored outcome or a row that stays
+        locked (X7) is that item's refusal and changes nothing of it. Sessions hear of work that
+        had waited for what ended.
         """
-        settled = await self._database.run(
-            lambda tx: settle_operations.settle(tx, tenant, settlements, self._settings)
+        settled = await self._patience.run(
+            lambda tx, way: settle_operations.settle(
+                tx, tenant, settlements, self._settings, way=way
+            )
         )
         self._wakeups.wake(Lane(tenant, queue) for queue in settled.filled_queues)
         return settled.answers
@@ -145,6 +153,13 @@ class DispatchOperations:
 def stream_of(session: NewSession) -> Stream:
     """The stream on which this was said."""
     return Stream(tenant=session.tenant, session_id=session.session_id, place=session.place)
+
+
+async def _renew(tx: Transaction, tenant: str, fences: Sequence[Fence]) -> list[RenewAnswer]:
+    held = await fences_store.lock_held(tx, tenant=tenant, fences=fences)
+    if held:
+        await fences_store.renew(tx, tenant=tenant, held=list(held.values()))
+    return [_renew_answer(fence, held.get((fence.key, fence.action))) for fence in fences]
 
 
 def _renew_answer(fence: Fence, held: Held | None) -> RenewAnswer:

@@ -16,6 +16,7 @@ from fencepost.errors import (
 
 from services.dispatcher.checkpoints.spans_store import WorkerSpan, store_spans
 from services.dispatcher.dispatch import fences_store, outcomes_store, ready_store
+from services.dispatcher.dispatch.apart_operations import Way, apart
 from services.dispatcher.dispatch.fences_store import Fence, Held
 from services.dispatcher.dispatch.outcomes_store import (
     Ended,
@@ -34,7 +35,7 @@ from services.dispatcher.dispatch.rules import (
     success_is_durable,
 )
 from services.dispatcher.settings import DispatcherSettings
-from shared.database import Transaction
+from shared.database import RowLocked, Transaction
 from shared.schema.states import (
     DispatchOutcome,
     Disposition,
@@ -125,8 +126,30 @@ async def settle(
     tenant: str,
     settlements: Sequence[Settlement],
     settings: DispatcherSettings,
+    *,
+    way: Way,
 ) -> Settled:
-    """Records outcomes and what follows from them; a refused one changes nothing."""
+    """Records outcomes and what follows from them; a refused one changes nothing.
+
+    In parts, one that is stuck is refused alone, to be sent again.
+    """
+    filled: set[str] = set()
+
+    async def record(items: Sequence[Settlement]) -> list[SettleAnswer]:
+        settled = await _record(tx, tenant, items, settings)
+        filled.update(settled.filled_queues)
+        return settled.answers
+
+    async def refuse(_: Settlement) -> list[SettleAnswer]:
+        return [SettleAnswer(RowLocked())]
+
+    answers = await apart(tx, settlements, record, refuse, way=way)
+    return Settled(answers, frozenset(filled))
+
+
+async def _record(
+    tx: Transaction, tenant: str, settlements: Sequence[Settlement], settings: DispatcherSettings
+) -> Settled:
     known = await _learn(tx, tenant, settlements)
     effects = _Effects()
     answered: dict[tuple[str, str, int], bytes] = {}

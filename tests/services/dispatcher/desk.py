@@ -147,9 +147,9 @@ def checkpoint(**changes: Any) -> Checkpoint:
 
 
 @asynccontextmanager
-async def opened(owner_url: str, service_url: str) -> AsyncIterator["Desk"]:
+async def opened(owner_url: str, service_url: str, **changes: Any) -> AsyncIterator["Desk"]:
     """A desk on this database; rows are made as its owner."""
-    settings = dispatcher_settings(service_url)
+    settings = dispatcher_settings(service_url, **changes)
     async with (
         await AsyncConnection.connect(owner_url, autocommit=True) as connection,
         Database.create(settings, application_name="dispatcher") as database,
