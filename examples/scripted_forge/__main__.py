@@ -1,4 +1,7 @@
-"""Stands in for GitHub's REST API: python -m examples.scripted_forge --data FOLDER."""
+"""Stands in for the REST APIs of forges: python -m examples.scripted_forge --data FOLDER.
+
+GitHub's is at its root, GitLab's below /api/v4, that of Gitea and Forgejo below /api/v1.
+"""
 
 import argparse
 import asyncio

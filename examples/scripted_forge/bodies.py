@@ -67,6 +67,13 @@ class Fields:
             raise _mistyped(name, value, "integer")
         return value
 
+    def flag(self, name: str) -> bool:
+        """A boolean, false where the field is missing or null."""
+        value = self._members.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise _mistyped(name, value, "boolean")
+        return value is True
+
     def texts(self, name: str) -> dict[str, str]:
         """An object of strings, empty where the field is missing."""
         value = self._members.get(name, {})

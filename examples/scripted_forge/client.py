@@ -28,6 +28,7 @@ class PullFixture:
     author: str = "octocat"
     head_ref: str = "changes"
     base_ref: str = "master"
+    draft: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,12 @@ class ScriptedForge:
         """Makes owner/repo, and makes or moves its pull requests."""
         content = {"id": repo_id, "pulls": [asdict(pull) for pull in pulls]}
         self._ok(self._http.put(f"/_script/repos/{full_name}", json=content))
+
+    def rename_repo(self, full_name: str, new_full_name: str) -> None:
+        """Gives a repository another name; its id stays."""
+        owner, _, name = new_full_name.partition("/")
+        renamed = {"owner": owner, "name": name}
+        self._ok(self._http.post(f"/_script/repos/{full_name}/rename", json=renamed))
 
     def fault(
         self,

@@ -11,8 +11,8 @@ CREATE TABLE IF NOT EXISTS repo (
 CREATE TABLE IF NOT EXISTS pull (
     repo_id INTEGER NOT NULL REFERENCES repo, number INTEGER NOT NULL, title TEXT NOT NULL,
     state TEXT NOT NULL, author TEXT NOT NULL, head_ref TEXT NOT NULL, head_sha TEXT NOT NULL,
-    base_ref TEXT NOT NULL, base_sha TEXT NOT NULL, created_at TEXT NOT NULL,
-    updated_at TEXT NOT NULL, PRIMARY KEY (repo_id, number)
+    base_ref TEXT NOT NULL, base_sha TEXT NOT NULL, draft INTEGER NOT NULL,
+    created_at TEXT NOT NULL, updated_at TEXT NOT NULL, PRIMARY KEY (repo_id, number)
 );
 CREATE TABLE IF NOT EXISTS pull_commit (
     repo_id INTEGER NOT NULL, number INTEGER NOT NULL, sha TEXT NOT NULL,

@@ -29,6 +29,8 @@ class Call:
 
 Handler = Callable[[Call], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Form = Callable[[RefusedError], Mapping[str, object]]
+"""How a forge writes its refusals."""
 
 
 def now() -> str:
@@ -52,8 +54,8 @@ class Front:
         self._token = token
         self._connections = connections
 
-    def forge(self, handler: Handler) -> Endpoint:
-        """An endpoint of the forge: logged, and subject to scripted faults."""
+    def forge(self, handler: Handler, form: Form = RefusedError.form) -> Endpoint:
+        """An endpoint of a forge: logged, and subject to scripted faults."""
 
         async def endpoint(request: Request) -> Response:
             received = ReceivedRequest(
@@ -64,7 +66,7 @@ class Front:
             )
             number = self._journal.log_request(received, at=_utc().isoformat())
             call = _call(request, received.raw_path, received.body)
-            return await self._answer(number, request, call, handler)
+            return await self._answer(number, request, call, handler, form)
 
         return endpoint
 
@@ -73,33 +75,33 @@ class Front:
 
         async def endpoint(request: Request) -> Response:
             call = _call(request, _raw_path(request), await request.body())
-            return _handled(self._refuse_stranger(request) or handler, call)
+            return _handled(self._refuse_stranger(request) or handler, call, RefusedError.form)
 
         return endpoint
 
     async def _answer(
-        self, number: int, request: Request, call: Call, handler: Handler
+        self, number: int, request: Request, call: Call, handler: Handler, form: Form
     ) -> Response:
         stranger = self._refuse_stranger(request)
         fault = None if stranger else self._journal.take_fault(request.method, call.raw_path)
         if fault:
-            response = await self._faulty(fault, call, handler)
+            response = await self._faulty(fault, call, handler, form)
         else:
-            response = _handled(stranger or handler, call)
+            response = _handled(stranger or handler, call, form)
         status = None if isinstance(response, Reset) else response.status_code
         kind = fault.kind if fault else None
         self._journal.log_answer(number, status=status, fault=kind)
         response.headers["x-github-request-id"] = f"{number:08X}"
         return response
 
-    async def _faulty(self, fault: Fault, call: Call, handler: Handler) -> Response:
-        honest = _handled(handler, call) if fault.kind in STORING else None
+    async def _faulty(self, fault: Fault, call: Call, handler: Handler, form: Form) -> Response:
+        honest = _handled(handler, call, form) if fault.kind in STORING else None
         await asyncio.sleep(fault.delay_ms / 1000)
         if fault.kind is FaultKind.SLOW_ANSWER and honest:
             return honest
         if fault.kind in (FaultKind.STORE_THEN_RESET, FaultKind.RESET_BEFORE_STORE):
             return Reset(self._connections)
-        answer = json_answer(RefusedError(fault.status, "Scripted fault").form(), fault.status)
+        answer = json_answer(form(RefusedError(fault.status, "Scripted fault")), fault.status)
         if fault.body is not None:
             kind = "application/json" if fault.body.startswith(("{", "[")) else "text/html"
             answer = Response(fault.body, fault.status, media_type=kind)
@@ -122,12 +124,12 @@ def _refusing(message: str) -> Handler:
     return handler
 
 
-def _handled(handler: Handler, call: Call) -> Response:
+def _handled(handler: Handler, call: Call, form: Form) -> Response:
     # Handlers run on the event loop on purpose: one at a time, each commit before its answer.
     try:
         return handler(call)
     except RefusedError as refusal:
-        return json_answer(refusal.form(), refusal.status)
+        return json_answer(form(refusal), refusal.status)
 
 
 def _call(request: Request, raw_path: str, body: bytes) -> Call:

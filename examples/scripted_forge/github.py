@@ -13,6 +13,7 @@ from examples.scripted_forge.bodies import (
     review_content,
 )
 from examples.scripted_forge.front import Call, json_answer, now
+from examples.scripted_forge.lookup import NOT_FOUND, pull_by_name, repo_by_id
 from examples.scripted_forge.shapes import Shapes
 from examples.scripted_forge.store import Page, Pull, Repo, Store
 
@@ -34,6 +35,10 @@ class GitHub:
     def get_app(self, call: Call) -> Response:
         """GET /app: the app the bot belongs to."""
         return json_answer(self._shapes(call).app())
+
+    def get_repo(self, call: Call) -> Response:
+        """GET /repositories/{id}: where a repository is found whatever it is called."""
+        return json_answer(self._shapes(call).repository(repo_by_id(self._store, call)))
 
     def get_pull(self, call: Call) -> Response:
         """GET /repos/{owner}/{repo}/pulls/{number}."""
@@ -79,21 +84,14 @@ class GitHub:
 
     def not_found(self, _call: Call) -> Response:
         """Anything else."""
-        raise RefusedError(404, "Not Found")
+        raise RefusedError(404, NOT_FOUND)
 
     def _shapes(self, call: Call) -> Shapes:
         return Shapes(call.base_url, self._app_slug)
 
     def _found(self, call: Call) -> tuple[Repo, Pull]:
         # Every pull request is an issue here and there are no other issues.
-        repo = self._store.find_repo(call.path["owner"], call.path["repo"])
-        number = call.path["number"]
-        pull = None
-        if repo and re.fullmatch(r"[1-9]\d{0,8}", number, re.ASCII):
-            pull = self._store.find_pull(repo, int(number))
-        if repo is None or pull is None:
-            raise RefusedError(404, "Not Found")
-        return repo, pull
+        return pull_by_name(self._store, call)
 
 
 def _page(call: Call) -> Page:

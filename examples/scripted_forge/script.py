@@ -36,6 +36,18 @@ class Script:
             self._store.put_pull(repo, pull, at=now())
         return json_answer({"id": repo.id, "full_name": f"{repo.owner}/{repo.name}"})
 
+    def rename_repo(self, call: Call) -> Response:
+        """POST /_script/repos/{owner}/{repo}/rename: to another owner or name."""
+        repo = self._store.find_repo(call.path["owner"], call.path["repo"])
+        if repo is None:
+            raise RefusedError(404, "Not Found")
+        fields = Fields.parse(call.body)
+        try:
+            self._store.rename_repo(repo, fields.required("owner"), fields.required("name"))
+        except sqlite3.IntegrityError as error:
+            raise RefusedError(422, "another repository has this name") from error
+        return json_answer({})
+
     def add_fault(self, call: Call) -> Response:
         """POST /_script/faults."""
         self._journal.add_fault(_fault(Fields.parse(call.body)))
@@ -71,6 +83,7 @@ def _pull(fields: Fields) -> PullContent:
         head_sha=_sha(fields.required("head_sha")),
         base_ref=fields.text("base_ref") or "master",
         base_sha=_sha(fields.text("base_sha") or "0" * 40),
+        draft=fields.flag("draft"),
     )
 
 

@@ -29,6 +29,7 @@ class PullContent:
     head_sha: str
     base_ref: str
     base_sha: str
+    draft: bool
 
 
 @dataclass(frozen=True)
@@ -109,17 +110,31 @@ class Store:
         ).fetchone()
         return None if row is None else Repo(*row)
 
+    def find_repo_by_id(self, repo_id: int) -> Repo | None:
+        """The repository of this id, whatever it is called."""
+        row = self._connection.execute(
+            "SELECT id, owner, name, created_at FROM repo WHERE id = ?", (repo_id,)
+        ).fetchone()
+        return None if row is None else Repo(*row)
+
+    def rename_repo(self, repo: Repo, owner: str, name: str) -> None:
+        """Gives it another name; its id and its pulls stay."""
+        self._connection.execute(
+            "UPDATE repo SET owner = ?, name = ? WHERE id = ?", (owner, name, repo.id)
+        )
+
     def put_pull(self, repo: Repo, pull: PullContent, *, at: str) -> None:
         """Makes or changes a pull request; its earlier heads stay commits of it."""
         self._connection.execute(
-            "INSERT INTO pull VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO pull VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (repo_id, number) DO UPDATE SET title = excluded.title,"
             " state = excluded.state, author = excluded.author, head_ref = excluded.head_ref,"
             " head_sha = excluded.head_sha, base_ref = excluded.base_ref,"
-            " base_sha = excluded.base_sha, updated_at = excluded.updated_at",
+            " base_sha = excluded.base_sha, draft = excluded.draft,"
+            " updated_at = excluded.updated_at",
             (
                 *(repo.id, pull.number, pull.title, pull.state, pull.author, pull.head_ref),
-                *(pull.head_sha, pull.base_ref, pull.base_sha, at, at),
+                *(pull.head_sha, pull.base_ref, pull.base_sha, pull.draft, at, at),
             ),
         )
         self._connection.execute(
@@ -208,6 +223,7 @@ class Store:
 
 
 def _pull(row: sqlite3.Row) -> Pull:
-    content = PullContent(**{name: row[name] for name in PullContent.__dataclass_fields__})
+    fields = {name: row[name] for name in PullContent.__dataclass_fields__}
+    content = PullContent(**{**fields, "draft": bool(row["draft"])})
     counted = ("created_at", "updated_at", "commits", "comments", "review_comments")
     return Pull(content, **{name: row[name] for name in counted})
