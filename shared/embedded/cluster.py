@@ -4,13 +4,19 @@ The superuser that initdb makes has no password and pg_hba.conf lets only the ow
 the cluster is made nobody is or needs to be a superuser.
 """
 
+import re
 import secrets
 import shutil
 import subprocess
 from pathlib import Path
 
 from shared.embedded.binaries import Binaries
-from shared.embedded.errors import ClusterNotMadeError, FolderForeignError, MajorVersionDiffersError
+from shared.embedded.errors import (
+    ClusterNotMadeError,
+    FolderForeignError,
+    MajorVersionDiffersError,
+    PasswordFileBrokenError,
+)
 from shared.embedded.folder import (
     DataFolder,
     disk_fault_in,
@@ -25,6 +31,7 @@ OWNER = "fencepost_owner"
 DATABASE = "fencepost"
 SUPERUSER = "postgres"
 BUILTIN_LOCALES_SINCE_MAJOR = 17
+PASSWORD_BELONGS_TO = f"127.0.0.1:*:*:{OWNER}:"
 
 HOST_RULES = f"""\
 # Loopback and passwords only; the superuser {SUPERUSER} may not connect at all.
@@ -40,8 +47,8 @@ CHANGE_PASSWORD = f"ALTER ROLE {OWNER} PASSWORD '{{password}}'\n"
 def prepare_cluster(folder: DataFolder, binaries: Binaries, *, lock: int) -> str:
     """Makes the cluster if there is none and gives the owner's password.
 
-    Raises MajorVersionDiffersError, FolderForeignError, ClusterNotMadeError, DiskFullError or
-    FolderNotWritableError.
+    Raises MajorVersionDiffersError, FolderForeignError, PasswordFileBrokenError,
+    ClusterNotMadeError, DiskFullError or FolderNotWritableError.
     """
     with disk_faults_named(folder):
         if not folder.cluster.exists():
@@ -160,9 +167,14 @@ def replace_password(folder: DataFolder, binaries: Binaries, *, lock: int) -> st
 
 def write_password(folder: DataFolder, password: str) -> None:
     """Keeps the password as a line that psql reads through PGPASSFILE."""
-    write_private(folder.password_file, f"127.0.0.1:*:*:{OWNER}:{password}\n")
+    write_private(folder.password_file, f"{PASSWORD_BELONGS_TO}{password}\n")
 
 
 def read_password(folder: DataFolder) -> str:
-    """The owner's password."""
-    return folder.password_file.read_text().strip().rpartition(":")[2]
+    """The owner's password; raises PasswordFileBrokenError."""
+    said = folder.password_file.read_text(errors="replace")
+    # Of a line that was cut off the end is missing.
+    line = re.fullmatch(f"{re.escape(PASSWORD_BELONGS_TO)}(.+)\n", said)
+    if line is None:
+        raise PasswordFileBrokenError(folder.password_file)
+    return line[1]

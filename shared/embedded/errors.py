@@ -113,6 +113,17 @@ class DiskFullError(EmbeddedPostgresError):
         )
 
 
+class PasswordFileBrokenError(EmbeddedPostgresError):
+    """The file of the owner's password holds none: nobody could enter the database."""
+
+    def __init__(self, password_file: Path) -> None:
+        super().__init__(
+            f"The password file {password_file} is empty or cut off: delete it and start again, "
+            "which gives the database's owner a new password (the data stays), or put its one line "
+            "back."
+        )
+
+
 class MajorVersionDiffersError(EmbeddedPostgresError):
     """The data folder was made by another major version of PostgreSQL."""
 

@@ -17,6 +17,7 @@ from shared.embedded.errors import (
     EmbeddedPostgresError,
     FolderForeignError,
     MajorVersionDiffersError,
+    PasswordFileBrokenError,
 )
 from shared.embedded.folder import DataFolder
 
@@ -134,6 +135,20 @@ def test_a_lost_password_is_replaced(database: EmbeddedPostgres) -> None:
     assert stat.S_IMODE(database.password_file.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("kept", [0, 10, -2, -1], ids=["empty", "short", "almost", "no end"])
+def test_a_password_file_that_was_cut_off_says_how_to_go_on(
+    database: EmbeddedPostgres, kept: int
+) -> None:
+    whole = database.password_file.read_bytes()
+    database.password_file.write_bytes(whole[:kept])
+    with pytest.raises(PasswordFileBrokenError, match="delete it and start again"):
+        database.start()
+    assert database.password_file.read_bytes() == whole[:kept]
+    database.password_file.unlink()
+    database.start()
+    assert ask(database.url, "SELECT 1") == (1,)
+
+
 def test_what_a_cut_off_first_start_left_is_cleared(data_folder: Path) -> None:
     (data_folder / "cluster").rename(data_folder / "cluster.unfinished")
     (data_folder / "pgpass").rename(data_folder / "pgpass.draft")
@@ -179,11 +194,14 @@ def test_a_cluster_without_a_version_is_left_alone(data_folder: Path) -> None:
         (17, {"--locale-provider=builtin", "--builtin-locale=C.UTF-8"}),
     ],
 )
-def test_older_versions_take_the_locale_of_the_system(
+def test_each_version_checks_its_pages_and_older_ones_take_the_locale_of_the_system(
     tmp_path: Path, major_version: int, words: set[str]
 ) -> None:
     binaries = Binaries(tmp_path, major_version)
-    assert words <= set(initdb_words(DataFolder(tmp_path), binaries, "C.UTF-8"))
+    chosen = set(initdb_words(DataFolder(tmp_path), binaries, "C.UTF-8"))
+    assert words <= chosen
+    # Only from 18 on initdb does this by itself.
+    assert "--data-checksums" in chosen
 
 
 def test_without_the_locale_plain_c_is_taken(
@@ -199,6 +217,27 @@ def test_without_the_locale_plain_c_is_taken(
     monkeypatch.setattr(cluster, "finish", finish)
     cluster.run_initdb(DataFolder(tmp_path), Binaries(tmp_path, 15), lock=0)
     assert tried == ["--locale=C.UTF-8", "--locale=C"]
+
+
+def test_a_cluster_is_on_disk_before_it_has_its_name(tmp_path: Path, new_folder: Path) -> None:
+    real = find_binaries()
+    programs, told = tmp_path / "programs", tmp_path / "told"
+    programs.mkdir()
+    for program in ("initdb", "postgres"):
+        (programs / program).write_text(
+            f'#!/bin/sh\necho "{program} $*" $(ls {new_folder}) >> {told}\n'
+            f'exec {real.folder / program} "$@"\n'
+        )
+        (programs / program).chmod(0o755)
+    with EmbeddedPostgres(new_folder, binaries=Binaries(programs, real.major_version)):
+        pass
+    made, filled, synced, started = told.read_text().splitlines()
+    assert made.startswith("initdb --pgdata=")
+    assert filled.startswith("postgres --single")
+    assert synced.startswith("initdb --sync-only")
+    assert "cluster.unfinished" in synced.split()
+    assert "cluster" not in synced.split()
+    assert "cluster" in started.split()
 
 
 def test_what_initdb_says_is_quoted(tmp_path: Path) -> None:
