@@ -49,6 +49,16 @@ _HEAD_COLUMNS = (
     "forge_updated_at",
     "updated_at",
 )
+_ENDPOINT_COLUMNS = (
+    "proof",
+    "routes",
+    "bot_ids",
+    "wanted_events",
+    "drafts",
+    "body_limit_bytes",
+    "changed_at",
+    "disabled_at",
+)
 _LEASE_COLUMNS = (
     "generation",
     "state",
@@ -92,6 +102,13 @@ _INGRESS = (
     Grant("ingress", "delivery_markers", "DELETE"),
     *_read_insert("ingress", "change_requests"),
     Grant("ingress", "change_requests", "UPDATE", _HEAD_COLUMNS),
+    *_read_insert("ingress", "endpoints", "endpoint_secrets"),
+    Grant("ingress", "endpoints", "UPDATE", _ENDPOINT_COLUMNS),
+    Grant(
+        "ingress", "endpoint_secrets", "UPDATE", ("sealing_key_id", "wrapped_key", "live_until")
+    ),
+    Grant("ingress", "endpoint_secrets", "DELETE"),
+    Grant("ingress", "audit_entries", "INSERT"),
 )
 
 _DISPATCHER = (

@@ -1,6 +1,6 @@
 """All tables, one file per subject; `metadata` is what migrations are compared with."""
 
-from shared.schema.tables import access, checkpoints, intake, meta, publications, work
+from shared.schema.tables import access, checkpoints, endpoints, intake, meta, publications, work
 from shared.schema.tables.base import metadata
 
-__all__ = ["access", "checkpoints", "intake", "meta", "metadata", "publications", "work"]
+__all__ = ["access", "checkpoints", "endpoints", "intake", "meta", "metadata", "publications", "work"]

@@ -84,4 +84,8 @@ def test_every_check_on_a_state_is_known_here() -> None:
     assert {str(each) for each in listed} - named == OTHER_LISTS
 
 
-OTHER_LISTS = {"dispatches.dispatches_disposition_check"}
+OTHER_LISTS = {
+    "dispatches.dispatches_disposition_check",
+    "endpoints.endpoints_drafts_check",
+    "endpoints.endpoints_forge_check",
+}
