@@ -2,7 +2,7 @@
 
 import asyncio
 
-from services.publisher.forges.connect import connected_forge
+from services.publisher.forges.connect import Forges, configured_access
 from services.publisher.operations import Publishing
 from services.publisher.servicer import LedgerServicer, PublishServicer
 from services.publisher.settings import PublisherSettings
@@ -14,14 +14,17 @@ async def main() -> None:
     """Serves until told to stop."""
     settings = load(PublisherSettings)
     async with runtime.started("publisher", settings) as service:
-        forge = connected_forge(settings, service.tracer)
+        forges = Forges(settings, service.tracer)
         publishing = Publishing(
-            service.database, forge, service.tracer, record_window_ms=settings.record_window_ms
+            service.database,
+            forges.writing(configured_access(settings)),
+            service.tracer,
+            record_window_ms=settings.record_window_ms,
         )
         await service.serve(
             [PublishServicer(publishing), LedgerServicer(service.database)],
             finishing=[publishing.drained],
-            closing=[forge.close],
+            closing=[forges.close],
         )
 
 

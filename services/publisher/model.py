@@ -11,6 +11,15 @@ REVIEW = "review"
 """Kind of a publication that is a review."""
 
 
+class ForgeKind(StrEnum):
+    """A kind of forge, by whose rules it is spoken to."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+    FORGEJO = "forgejo"
+
+
 class Verdict(StrEnum):
     """What a review says as a whole."""
 

@@ -77,6 +77,13 @@ class PublisherSettings(RuntimeSettings):
         le=300_000,
         description="How long one call to the forge may take in all.",
     )
+    forge_read_attempts_max: int = Field(
+        default=3,
+        ge=1,
+        le=10,
+        description="How often a read is tried while the forge fails in a way that may pass. "
+        "Writes are never tried again.",
+    )
     forge_answer_limit_bytes: int = Field(
         default=4 * MIB, ge=1024, le=64 * MIB, description="How much of an answer is read."
     )

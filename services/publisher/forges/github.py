@@ -1,14 +1,17 @@
 """GitHub: how a review is written for it."""
 
 import json
-from urllib.parse import quote
 
 from fencepost.errors import FieldInvalid, ResourceNotFound
 
 from services.publisher.forges import evidence, github_answers
+from services.publisher.forges.access import Access
+from services.publisher.forges.answers import without_secret
+from services.publisher.forges.paths import repo_path
 from services.publisher.forges.transport import Transport
 from services.publisher.model import (
     Draft,
+    ForgeKind,
     LineComment,
     Outcome,
     Place,
@@ -18,7 +21,6 @@ from services.publisher.model import (
     Verdict,
 )
 
-KIND = "github"
 API_VERSION = "2022-11-28"
 BODY_LIMIT_CHARACTERS = 65_536
 EVENTS = {
@@ -32,29 +34,19 @@ class GitHub:
     """One instance of GitHub behind the Forge interface."""
 
     def __init__(
-        self,
-        transport: Transport,
-        *,
-        instance: str,
-        token: str,
-        user_agent: str,
-        strict_uncertain: bool,
+        self, transport: Transport, access: Access, *, user_agent: str, strict_uncertain: bool
     ) -> None:
         self._transport = transport
-        self._instance = instance
-        self._token = token
+        self._access = access
         self._strict_uncertain = strict_uncertain
         self._headers = {
-            "accept": "application/vnd.github+json",
-            "authorization": f"Bearer {token}",
+            **read_headers(access.token, user_agent),
             "content-type": "application/json",
-            "user-agent": user_agent,
-            "x-github-api-version": API_VERSION,
         }
 
     def review_draft(self, place: Place, review: Review, slot: Slot) -> Draft:
         """Keeps P7 (the written side): the marker stands first, and the text can hold none."""
-        if (place.forge, place.forge_instance) != (KIND, self._instance):
+        if (place.forge, place.forge_instance) != (ForgeKind.GITHUB, self._access.instance):
             raise ResourceNotFound(kind=f"connection to {place.forge}", name=place.forge_instance)
         marker = evidence.marker(slot)
         body = f"{marker}\n\n{evidence.without_markers(review.body)}"
@@ -69,31 +61,34 @@ class GitHub:
         }
         if review.comments:
             content["comments"] = [_comment(comment) for comment in review.comments]
-        path = f"{_repo_path(place.repo_name)}/pulls/{place.number}/reviews"
+        repo = repo_path(place.repo_name)
+        if repo is None:
+            raise ResourceNotFound(kind="repository", name=place.repo_name)
+        path = f"{repo}/pulls/{place.number}/reviews"
         return Draft("POST", path, json.dumps(content).encode(), evidence=marker)
 
     async def send(self, draft: Draft) -> Outcome:
         """One request, with the token of this instance."""
-        if not self._token:
+        token = self._access.token
+        if not token:
             return Refused("never sent: no forge token is set (PUBLISHER_FORGE_TOKEN)")
-        reply = await self._transport.send(draft, self._headers)
+        url = self._access.base_url + draft.path
+        reply = await self._transport.send(draft.method, url, self._headers, draft.body)
         return github_answers.judge(
-            github_answers.without_secret(reply, self._token),
+            without_secret(reply, token),
             evidence=draft.evidence,
             strict_uncertain=self._strict_uncertain,
         )
 
-    async def close(self) -> None:
-        """Ends its connections."""
-        await self._transport.close()
 
-
-def _repo_path(repo_name: str) -> str:
-    """The path of a repository, from which no name can lead away."""
-    segments = repo_name.split("/")
-    if len(segments) != 2 or any(segment in ("", ".", "..") for segment in segments):
-        raise ResourceNotFound(kind="repository", name=repo_name)
-    return "/repos/" + "/".join(quote(segment, safe="") for segment in segments)
+def read_headers(token: str, user_agent: str) -> dict[str, str]:
+    """What every request to GitHub carries."""
+    return {
+        "accept": "application/vnd.github+json",
+        "authorization": f"Bearer {token}",
+        "user-agent": user_agent,
+        "x-github-api-version": API_VERSION,
+    }
 
 
 def _comment(comment: LineComment) -> dict[str, object]:

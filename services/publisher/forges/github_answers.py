@@ -11,16 +11,15 @@ an HTML page of a proxy, a redirect, 408, 409, 5xx, a broken or missing answer.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from services.publisher.forges.answers import json_object, shown
 from services.publisher.forges.transport import Answer, NeverConnected, NoAnswer, Reply
 from services.publisher.model import Outcome, Refused, Succeeded, Uncertain
 
 PROVING_STATUSES = frozenset({400, 401, 403, 404, 410, 413, 422, 429})
 SUCCESS_STATUSES = frozenset({200, 201})
-DETAIL_LIMIT_CHARACTERS = 500
-HIDDEN = "[token]"
 LARGEST_ID = 2**63 - 1
 KEPT_FIELDS = ("id", "node_id", "html_url", "state", "commit_id", "submitted_at")
 
@@ -36,33 +35,24 @@ def judge(reply: Reply, *, evidence: str, strict_uncertain: bool) -> Outcome:
     return outcome
 
 
-def without_secret(reply: Reply, secret: str) -> Reply:
-    """The reply of a forge that may have echoed the credential, without it."""
-    if not isinstance(reply, Answer):
-        return replace(reply, why=reply.why.replace(secret, HIDDEN))
-    headers = {name: value.replace(secret, HIDDEN) for name, value in reply.headers.items()}
-    body = reply.body.replace(secret.encode(), HIDDEN.encode())
-    return Answer(reply.status, headers, body)
-
-
 def _judged(reply: Reply, evidence: str) -> Outcome:
     match reply:
         case NeverConnected(why=why):
-            return Refused(_shown(f"never connected: {why}"))
+            return Refused(shown(f"never connected: {why}"))
         case NoAnswer(why=why):
-            return Uncertain(_shown(f"no answer: {why}"))
+            return Uncertain(shown(f"no answer: {why}"))
         case Answer(status=status) if status in SUCCESS_STATUSES:
             return _success(reply, evidence)
         case Answer(status=status):
             refusal = _Refusal.read(reply)
             if refusal is None:
                 return Uncertain(f"status {status} without GitHub's error form")
-            detail = _shown(f"status {status}: {refusal}")
+            detail = shown(f"status {status}: {refusal}")
             return Refused(detail) if status in PROVING_STATUSES else Uncertain(detail)
 
 
 def _success(answer: Answer, evidence: str) -> Outcome:
-    made = _json_object(answer)
+    made = json_object(answer)
     if made is None:
         return Uncertain(f"status {answer.status} without a JSON object")
     remote_id, remote_url, body = made.get("id"), made.get("html_url"), made.get("body")
@@ -95,7 +85,7 @@ class _Refusal:
     @classmethod
     def read(cls, answer: Answer) -> "_Refusal | None":
         """None: the answer does not have the form, so it may be anybody's."""
-        form = _json_object(answer) or {}
+        form = json_object(answer) or {}
         message, documentation = form.get("message"), form.get("documentation_url")
         if not isinstance(message, str) or not isinstance(documentation, str):
             return None
@@ -114,20 +104,3 @@ def _rate_limit(headers: Mapping[str, str]) -> str:
     if headers.get("x-ratelimit-remaining") == "0":
         return f"(rate limited until {headers.get('x-ratelimit-reset', 'an unknown time')})"
     return ""
-
-
-def _json_object(answer: Answer) -> dict[str, object] | None:
-    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" and not media_type.endswith("+json"):
-        return None
-    try:
-        value = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _shown(text: str) -> str:
-    """Printable and short, as people read it in the ledger."""
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    return printable[:DETAIL_LIMIT_CHARACTERS]

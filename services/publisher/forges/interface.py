@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from services.publisher.heads.model import Asked, HeadAnswer
 from services.publisher.model import Draft, Outcome, Place, Review, Slot
 
 
@@ -20,6 +21,10 @@ class Forge(Protocol):
         """Sends it once and judges what came back. Keeps P3 and P4."""
         ...
 
-    async def close(self) -> None:
-        """Ends its connections."""
+
+class Heads(Protocol):
+    """One instance of a forge, with the credential to read from it."""
+
+    async def find_head(self, asked: Asked) -> HeadAnswer:
+        """What the forge has now. Keeps I7; whatever goes wrong is an answer, not an error."""
         ...

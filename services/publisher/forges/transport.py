@@ -1,4 +1,7 @@
-"""One HTTP request, sent once: no retry, no redirect, no connection used before. Keeps P3."""
+"""One HTTP request, sent once: no retry, no redirect, no connection used before. Keeps P3.
+
+It keeps no credential: each call brings the headers for its own host.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +11,6 @@ import httpx
 from opentelemetry.trace import Tracer
 
 from services.publisher import spans
-from services.publisher.model import Draft
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,9 @@ class Patience:
 
 
 class Transport:
-    """Sends requests to one base URL."""
+    """Sends requests to whichever forge."""
 
-    def __init__(self, base_url: str, patience: Patience, tracer: Tracer) -> None:
-        self._base_url = base_url
+    def __init__(self, patience: Patience, tracer: Tracer) -> None:
         self._patience = patience
         self._tracer = tracer
         self._http = httpx.AsyncClient(
@@ -70,12 +71,13 @@ class Transport:
             trust_env=False,
         )
 
-    async def send(self, draft: Draft, headers: Mapping[str, str]) -> Reply:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> Reply:
         """Sends it once; every failure of the way there and back is a reply, not an error."""
-        url = self._base_url + draft.path
-        with spans.http_span(self._tracer, method=draft.method, url=url) as span:
+        with spans.http_span(self._tracer, method=method, url=url) as span:
             request = self._http.build_request(
-                draft.method, url, content=draft.body, headers={**headers, "connection": "close"}
+                method, url, content=body, headers={**headers, "connection": "close"}
             )
             reply = await self._reply(request)
             if isinstance(reply, Answer):

@@ -7,7 +7,7 @@ from opentelemetry.trace import NoOpTracer, Tracer
 from pydantic import SecretStr
 
 from examples.scripted_forge.client import LoggedRequest, PostedReview, PullFixture, ScriptedForge
-from services.publisher.forges.connect import connected_forge
+from services.publisher.forges.connect import Forges, configured_access
 from services.publisher.operations import Publishing
 from services.publisher.settings import PublisherSettings
 from shared.database import Database
@@ -24,14 +24,20 @@ class Bench:
     database: Database
     settings: PublisherSettings
 
-    def publishing(self, *, tracer: Tracer | None = None, **changes: Any) -> Publishing:
+    def forges(self, *, tracer: Tracer | None = None, **changes: Any) -> Forges:
+        """A publisher process's way to forges."""
+        return Forges(self.settings.model_copy(update=changes), tracer or NoOpTracer())
+
+    def publishing(
+        self, *, tracer: Tracer | None = None, forges: Forges | None = None, **changes: Any
+    ) -> Publishing:
         """A publisher process's working part, as a start of it with these settings makes it."""
         settings = self.settings.model_copy(update=changes)
-        tracer = tracer or NoOpTracer()
+        forges = forges or self.forges(tracer=tracer, **changes)
         return Publishing(
             self.database,
-            connected_forge(settings, tracer),
-            tracer,
+            forges.writing(configured_access(settings)),
+            tracer or NoOpTracer(),
             record_window_ms=settings.record_window_ms,
         )
 

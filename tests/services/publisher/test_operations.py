@@ -241,8 +241,9 @@ async def test_what_came_of_it_is_recorded_though_lease_and_caller_are_gone(benc
 @pytest.mark.guarantee("P4")
 async def test_a_fault_of_ours_between_the_claim_and_the_answer_is_doubt(bench: Bench) -> None:
     work = await bench.work()
-    publishing = bench.publishing()
-    await publishing._forge.close()
+    forges = bench.forges()
+    publishing = bench.publishing(forges=forges)
+    await forges.close()
     with pytest.raises(RuntimeError):
         await publishing.publish_review(review_of(work))
     [attempt] = await bench.attempts(work)

@@ -1,16 +1,24 @@
 """How a review is written for GitHub, judged by GitHub's published description."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from fencepost.errors import FencepostError, FieldInvalid, ResourceNotFound
 from opentelemetry.trace import NoOpTracer
 
+from services.publisher.forges.access import Access
 from services.publisher.forges.evidence import marker
 from services.publisher.forges.github import BODY_LIMIT_CHARACTERS, GitHub
 from services.publisher.forges.transport import Patience, Transport
-from services.publisher.model import LineComment, Place, Refused, Review, Slot, Verdict
+from services.publisher.model import (
+    ForgeKind,
+    LineComment,
+    Place,
+    Refused,
+    Review,
+    Slot,
+    Verdict,
+)
 from tests.published.github.validator import validate_request
 
 HEAD = "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
@@ -40,19 +48,21 @@ PATIENCE = Patience(
 
 def github_with(token: str) -> GitHub:
     return GitHub(
-        Transport("https://api.github.invalid", PATIENCE, NoOpTracer()),
-        instance="github.com",
-        token=token,
+        Transport(PATIENCE, NoOpTracer()),
+        Access(
+            forge=ForgeKind.GITHUB,
+            instance="github.com",
+            base_url="https://api.github.invalid",
+            token=token,
+        ),
         user_agent="fencepost",
         strict_uncertain=True,
     )
 
 
 @pytest.fixture
-async def github() -> AsyncIterator[GitHub]:
-    github = github_with("token")
-    yield github
-    await github.close()
+def github() -> GitHub:
+    return github_with("token")
 
 
 def review(body: str = "Looks right.", *comments: LineComment) -> Review:
@@ -144,4 +154,3 @@ async def test_without_a_token_nothing_is_sent_and_that_is_certain() -> None:
     outcome = await github.send(github.review_draft(PLACE, review(), SLOT))
     assert isinstance(outcome, Refused)
     assert "PUBLISHER_FORGE_TOKEN" in outcome.detail
-    await github.close()

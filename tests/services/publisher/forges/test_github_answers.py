@@ -4,12 +4,8 @@ import json
 
 import pytest
 
-from services.publisher.forges.github_answers import (
-    DETAIL_LIMIT_CHARACTERS,
-    PROVING_STATUSES,
-    judge,
-    without_secret,
-)
+from services.publisher.forges.answers import DETAIL_LIMIT_CHARACTERS, without_secret
+from services.publisher.forges.github_answers import PROVING_STATUSES, judge
 from services.publisher.forges.transport import Answer, NeverConnected, NoAnswer, Reply
 from services.publisher.model import Refused, Succeeded, Uncertain
 
