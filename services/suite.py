@@ -15,7 +15,7 @@ from services.bootstrap import bootstrap
 from services.first_keys import digests, read_text
 from services.handover import FileHandover, OutputExistsError
 from services.processes import Running, start_service
-from services.surroundings import Addresses, choose_addresses, environment_of
+from services.surroundings import choose_addresses, environment_of, reserved_ports
 from shared.embedded import EmbeddedPostgres
 from shared.embedded.folder import write_private
 from shared.schema.grants import SERVICES, Service
@@ -65,7 +65,8 @@ class Suite:
         self._running: dict[Service, Running] = {}
         self._credentials: dict[str, str] = {}
         self._hurried = False
-        self.addresses: Addresses = choose_addresses(self._environment, free=free_ports)
+        self._free_ports = free_ports
+        self.addresses = choose_addresses(self._environment)
 
     def __enter__(self) -> Self:
         with self._parts as parts:
@@ -133,6 +134,9 @@ class Suite:
 
     def _start(self, parts: ExitStack) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._free_ports:
+            ports = parts.enter_context(reserved_ports())
+            self.addresses = choose_addresses(self._environment, ports=ports)
         replaceable = self._owner_url is None
         if self._owner_url is None:
             self._database = parts.enter_context(EmbeddedPostgres(self._folder / "postgres"))

@@ -5,7 +5,8 @@ A variable that the user has set wins over what the suite would choose.
 
 import random
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ ADMIN_PORTS: Mapping[Service, int] = MappingProxyType(
     {"ingress": 7111, "dispatcher": 7112, "publisher": 7113, "watchdog": 7114}
 )
 WEBHOOK_PORT = 7100
+PORTS = (*GRPC_PORTS.values(), *ADMIN_PORTS.values(), WEBHOOK_PORT)
 
 FREE_PORTS = range(15_000, 32_000)
 """Below the ports that Linux gives to outgoing connections, which would be taken at any time."""
@@ -45,10 +47,9 @@ class Addresses:
     webhooks: str
 
 
-def choose_addresses(environment: Mapping[str, str], *, free: bool) -> Addresses:
-    """The addresses that the user chose, else the default ports, or free ones."""
-    ports = [*GRPC_PORTS.values(), *ADMIN_PORTS.values(), WEBHOOK_PORT]
-    chosen = dict(zip(ports, _free_ports(len(ports)) if free else ports, strict=True))
+def choose_addresses(environment: Mapping[str, str], *, ports: Sequence[int] = PORTS) -> Addresses:
+    """The addresses that the user chose; else on these ports, which stand in the order of PORTS."""
+    chosen = dict(zip(PORTS, ports, strict=True))
 
     def address(variable: str, port: int) -> str:
         return environment.get(variable) or f"{HOST}:{chosen[port]}"
@@ -91,20 +92,23 @@ def _is_passed_on(name: str) -> bool:
     return name in PASSED_ON or (name.startswith(PASSED_ON_PREFIXES) and name not in KEPT_BACK)
 
 
-def _free_ports(count: int) -> Sequence[int]:
-    """Ports on which nobody listens at this moment; held until all are found, so they differ."""
-    found: list[socket.socket] = []
-    candidates = random.SystemRandom().sample(FREE_PORTS, k=len(FREE_PORTS))
-    try:
-        while len(found) < count:
-            probe = socket.socket()
+@contextmanager
+def reserved_ports() -> Iterator[Sequence[int]]:
+    """As many free ports as PORTS, which no other suite is given while the block runs.
+
+    A port is held by a socket that never listens. It was bound alone, so nobody else had the port;
+    from then on it shares with those who ask to, as the services do when they listen.
+    """
+    candidates = iter(random.SystemRandom().sample(FREE_PORTS, k=len(FREE_PORTS)))
+    with ExitStack() as held:
+        found: list[int] = []
+        while len(found) < len(PORTS):
+            holder = held.enter_context(socket.socket())
+            port = next(candidates)
             try:
-                probe.bind((HOST, candidates.pop()))
+                holder.bind((HOST, port))
             except OSError:
-                probe.close()
-            else:
-                found.append(probe)
-        return [probe.getsockname()[1] for probe in found]
-    finally:
-        for probe in found:
-            probe.close()
+                continue
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.append(port)
+        yield found

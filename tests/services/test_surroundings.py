@@ -1,19 +1,23 @@
 """What the launcher tells each service: all of its own, and nothing of the others."""
 
+import socket
 from importlib import import_module
 
 import pytest
+from starlette.applications import Starlette
 
 from services.surroundings import (
     ADMIN_PORTS,
     GRPC_PORTS,
     HOST,
+    PORTS,
     WEBHOOK_PORT,
-    Addresses,
     choose_addresses,
     environment_of,
+    reserved_ports,
 )
 from shared.environment import read
+from shared.http_server import AddressUnavailableError, HttpServer
 from shared.schema.grants import SERVICES, Service
 from tools.docs.configuration import settings_of
 
@@ -39,7 +43,7 @@ def told(
     return environment_of(
         service,
         environment,
-        addresses=choose_addresses(environment, free=False),
+        addresses=choose_addresses(environment),
         database_url=f"postgresql://fencepost_{service}:p@h/d",
         api_key=api_key,
         tenant="default",
@@ -98,11 +102,20 @@ def test_each_service_takes_what_it_is_told(service: Service) -> None:
     assert settings.api_key is not None
 
 
-def test_free_ports_differ_from_each_other_and_from_the_default_ones() -> None:
-    def every(addresses: Addresses) -> list[str]:
-        return [*addresses.grpc.values(), *addresses.admin.values(), addresses.webhooks]
+def test_reserved_ports_are_given_once_and_may_be_listened_on() -> None:
+    with reserved_ports() as ports, reserved_ports() as others:
+        assert len({*ports, *others, *PORTS}) == 3 * len(PORTS)
+        addresses = choose_addresses({}, ports=ports)
+        assert addresses.grpc["ingress"] == f"{HOST}:{ports[0]}"
+        assert addresses.webhooks == f"{HOST}:{ports[-1]}"
+        with socket.socket() as stranger, pytest.raises(OSError, match="already in use"):
+            stranger.bind((HOST, ports[0]))
 
-    free = every(choose_addresses({}, free=True))
 
-    assert len(set(free)) == 9
-    assert not set(free) & set(every(choose_addresses({}, free=False)))
+async def test_a_service_listens_on_a_reserved_port_and_then_nobody_else_can() -> None:
+    with reserved_ports() as (port, *_):
+        serving = HttpServer(Starlette(), f"{HOST}:{port}")
+        await serving.start()
+        with pytest.raises(AddressUnavailableError):
+            await HttpServer(Starlette(), f"{HOST}:{port}").start()
+        await serving.stop(grace_ms=0)

@@ -6,7 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -14,6 +14,7 @@ import pytest
 
 from services.first_keys import read_text
 from services.suite import Suite, SuiteError
+from services.surroundings import choose_addresses, reserved_ports
 from shared.schema.grants import SERVICES, Service
 from shared.schema.refusals import PasswordDiffersError
 from tests.waiting import until_sync
@@ -139,14 +140,15 @@ def test_keys_of_another_database_are_told_apart(
 class Launcher:
     """`python -m services` with a database of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         self.folder = folder
-        addresses = Suite(folder, free_ports=True).addresses
-        ports = {f"{s.upper()}_GRPC_ADDRESS": addresses.grpc[s] for s in SERVICES}
-        ports |= {f"{s.upper()}_ADMIN_ADDRESS": addresses.admin[s] for s in SERVICES}
+        addresses = choose_addresses({}, ports=ports)
+        variables = {f"{s.upper()}_GRPC_ADDRESS": addresses.grpc[s] for s in SERVICES}
+        variables |= {f"{s.upper()}_ADMIN_ADDRESS": addresses.admin[s] for s in SERVICES}
+        variables["INGRESS_WEBHOOK_ADDRESS"] = addresses.webhooks
         self.process = subprocess.Popen(
             [sys.executable, "-m", "services", "--data-folder", str(folder)],
-            env={**ports, "INGRESS_WEBHOOK_ADDRESS": addresses.webhooks, "PATH": os.defpath},
+            env={**variables, "PATH": os.defpath},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -177,11 +179,12 @@ def children_of(process_id: int) -> list[int]:
 @pytest.fixture
 def launcher(tmp_path: Path) -> Iterator[Launcher]:
     """A running launcher."""
-    launcher = Launcher(tmp_path / "data")
-    yield launcher
-    launcher.process.kill()
-    launcher.process.communicate()
-    all_gone(launcher)
+    with reserved_ports() as ports:
+        launcher = Launcher(tmp_path / "data", ports)
+        yield launcher
+        launcher.process.kill()
+        launcher.process.communicate()
+        all_gone(launcher)
 
 
 def all_gone(launcher: Launcher) -> None:
