@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import fencepost
 import structlog
 from fencepost.errors import DatabaseUnavailable, FencepostError, SchemaMismatch
+from fencepost.tls import CertificateUnreadableError
 from opentelemetry.trace import Tracer
 
 from shared import logs, telemetry
@@ -30,7 +31,6 @@ from shared.rpc.pipeline import Pipeline
 from shared.rpc.server import PortUnavailableError, RpcServer
 from shared.rpc.server_info import ServerInfo, ServerInfoServicer, limits_of
 from shared.rpc.server_span import SpanFactory
-from shared.rpc.tls import CertificateUnreadableError
 from shared.schema_fit import SchemaFit
 from shared.settings import RuntimeSettings
 from shared.shutdown import ExitLimit, StopSignals

@@ -8,6 +8,7 @@ natural key or a stored request id, and never a publish call (P3).
 
 import ipaddress
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,6 +32,7 @@ from fencepost.calls import (
 )
 from fencepost.errors import FieldInvalid
 from fencepost.metadata import AUTHORIZATION, BEARER, TENANT
+from fencepost.tls import CertificateUnreadableError, Tls, TlsFiles, TlsWatch
 from fencepost.validation import check
 
 Request = TypeVar("Request")
@@ -42,16 +44,9 @@ MIB = 1024 * 1024
 RECONNECT_BACKOFF_MS_MAX: Final = 4_000
 """So that a session is back within five seconds, jitter included, once a server listens again."""
 
+log = logging.getLogger("fencepost.channel")
+
 SERVICES: Final = ("common", "ingress", "dispatcher", "publisher", "watchdog")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tls:
-    """What a TLS channel trusts and shows; all PEM. Without a CA the public ones are trusted."""
-
-    ca: bytes | None = None
-    certificate: bytes | None = None
-    key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +54,15 @@ class ChannelSettings:
     """How to reach one service.
 
     `target` is host:port, or a gRPC name with a scheme. Loopback is plain unless `tls` is given;
-    anything else is TLS unless `allow_plaintext`. `server_name` is the name in the server's
-    certificate, for a target that is a bare address.
+    anything else is TLS unless `allow_plaintext`. `TlsFiles` are followed: new ones count from the
+    next call on. `server_name` is the name in the server's certificate, for a target that is a
+    bare address.
     """
 
     target: str
     api_key: str | None = field(default=None, repr=False)
     tenant: str | None = None
-    tls: Tls | None = None
+    tls: Tls | TlsFiles | None = None
     allow_plaintext: bool = False
     server_name: str = ""
     deadline_ms: int = 10_000
@@ -74,16 +70,35 @@ class ChannelSettings:
 
 
 def connect(settings: ChannelSettings) -> "Channel":
-    """A channel to the service; it connects by itself, now and after every loss."""
+    """A channel to the service; it connects by itself, now and after every loss.
+
+    Raises CertificateUnreadableError.
+    """
+    if is_plain(settings):
+        target, options = _with_scheme(settings.target), _options(settings)
+        return Channel(aio.insecure_channel(target, options=options), settings)
+    if isinstance(settings.tls, TlsFiles):
+        return Channel(_Followed(TlsWatch(settings.tls), settings), settings)
+    return Channel(_secure_channel(settings, settings.tls or Tls()), settings)
+
+
+def is_plain(settings: ChannelSettings) -> bool:
+    """Whether the channel goes without TLS."""
+    local = _is_local(_with_scheme(settings.target))
+    return settings.tls is None and (settings.allow_plaintext or local)
+
+
+def _secure_channel(settings: ChannelSettings, tls: Tls) -> aio.Channel:
+    credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+    target = _with_scheme(settings.target)
+    return aio.secure_channel(target, credentials, options=_options(settings))
+
+
+def _options(settings: ChannelSettings) -> list[tuple[str, str | int]]:
     options = channel_options(settings)
     if settings.server_name:
         options.append(("grpc.ssl_target_name_override", settings.server_name))
-    target = _with_scheme(settings.target)
-    if settings.tls is None and (settings.allow_plaintext or _is_local(target)):
-        return Channel(aio.insecure_channel(target, options=options), settings)
-    tls = settings.tls or Tls()
-    credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
-    return Channel(aio.secure_channel(target, credentials, options=options), settings)
+    return options
 
 
 def channel_options(settings: ChannelSettings) -> list[tuple[str, str | int]]:
@@ -143,13 +158,59 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+class _Followed:
+    """The channel inside, opened anew before a call when the files of its certificate changed.
+
+    Calls under way stay on the connection that they began on, which closes after the last one:
+    gRPC closes a channel that nobody knows any more, and breaks no call by it.
+    """
+
+    def __init__(self, watch: TlsWatch, settings: ChannelSettings) -> None:
+        self._watch, self._settings = watch, settings
+        self._senders: dict[str, Callable[..., Any]] = {}
+        self.inner = _secure_channel(settings, watch.first)
+
+    def renewed(self) -> aio.Channel:
+        """The channel for the next call."""
+        try:
+            tls = self._watch.changed()
+        except CertificateUnreadableError as error:
+            log.error("the new certificate cannot be read, the old one stays: %s", error)
+            return self.inner
+        if tls is not None:
+            self.inner = _secure_channel(self._settings, tls)
+            self._senders.clear()
+            log.info("a new certificate is shown to %s", self._settings.target)
+        return self.inner
+
+    def sender(self, method: str, make: Callable[[aio.Channel], Any]) -> Callable[..., Any]:
+        """Sends each call of the method over the channel of its time."""
+
+        def sent(*request: Any, **options: Any) -> Any:
+            inner = self.renewed()
+            if method not in self._senders:
+                self._senders[method] = make(inner)
+            return self._senders[method](*request, **options)
+
+        return sent
+
+
 class Channel(aio.Channel):
     """A grpc.aio channel for the generated stubs, with what every call needs built in."""
 
-    def __init__(self, inner: aio.Channel, settings: ChannelSettings) -> None:
-        self._inner = inner
+    def __init__(self, wire: aio.Channel | _Followed, settings: ChannelSettings) -> None:
+        self._wire = wire
         self._deadline_s = settings.deadline_ms / 1000
         self._metadata = _own_metadata(settings)
+
+    @property
+    def _inner(self) -> aio.Channel:
+        return self._wire.inner if isinstance(self._wire, _Followed) else self._wire
+
+    def _sender(self, method: str, make: Callable[[aio.Channel], Any]) -> Any:
+        if isinstance(self._wire, _Followed):
+            return self._wire.sender(method, make)
+        return make(self._wire)
 
     def unary_unary(
         self,
@@ -158,7 +219,8 @@ class Channel(aio.Channel):
         response_deserializer: Deserializer[Response] | None = None,
         **stub: Any,
     ) -> aio.UnaryUnaryMultiCallable[Request, Response]:
-        send = self._inner.unary_unary(method, request_serializer, response_deserializer, **stub)
+        made = (method, request_serializer, response_deserializer)
+        send = self._sender(method, lambda inner: inner.unary_unary(*made, **stub))
         return _Unary(send, self._metadata, self._deadline_s)
 
     def unary_stream(
@@ -168,7 +230,8 @@ class Channel(aio.Channel):
         response_deserializer: Deserializer[Response] | None = None,
         **stub: Any,
     ) -> aio.UnaryStreamMultiCallable[Request, Response]:
-        send = self._inner.unary_stream(method, request_serializer, response_deserializer, **stub)
+        made = (method, request_serializer, response_deserializer)
+        send = self._sender(method, lambda inner: inner.unary_stream(*made, **stub))
         return _ServerStream(send, self._metadata)
 
     def stream_stream(
@@ -178,7 +241,8 @@ class Channel(aio.Channel):
         response_deserializer: Deserializer[Response] | None = None,
         **stub: Any,
     ) -> aio.StreamStreamMultiCallable[Request, Response]:
-        send = self._inner.stream_stream(method, request_serializer, response_deserializer, **stub)
+        made = (method, request_serializer, response_deserializer)
+        send = self._sender(method, lambda inner: inner.stream_stream(*made, **stub))
         return _Session(send, self._metadata)
 
     def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Final, Self, TypedDict, TypeVar, Unpack
 
 import fencepost
+from fencepost import environment as variables
 from fencepost.attempt import Attempt, Handler
-from fencepost.channel import Channel, ChannelSettings, Tls, connect
+from fencepost.channel import Channel, ChannelSettings, connect
 from fencepost.dispatcher.v1 import work_pb2
 from fencepost.errors import FencepostError
 from fencepost.outbox import CREDIT_MAX
 from fencepost.run import Run, Services
 from fencepost.session import Handlers, Session
 from fencepost.stopping import stopped_by_signals
+from fencepost.tls import CertificateUnreadableError, Tls, TlsFiles
 
 CONCURRENCY: Final = 10
 DRAIN_S = 7.0
@@ -37,7 +39,7 @@ class Options(TypedDict, total=False):
     service_name: str
     version: str
     concurrency: int
-    tls: Tls | None
+    tls: Tls | TlsFiles | None
     allow_plaintext: bool
 
 
@@ -62,7 +64,7 @@ class Worker:
         service_name: str = "fencepost-worker",
         version: str = "",
         concurrency: int = CONCURRENCY,
-        tls: Tls | None = None,
+        tls: Tls | TlsFiles | None = None,
         allow_plaintext: bool = False,
     ) -> None:
         if not 1 <= concurrency <= CREDIT_MAX:
@@ -88,20 +90,19 @@ class Worker:
 
     @classmethod
     def from_environment(cls, *, queues: Sequence[str], **options: Unpack[Options]) -> Self:
-        """Addresses and key from FENCEPOST_DISPATCHER, FENCEPOST_PUBLISHER and FENCEPOST_API_KEY.
+        """What `fencepost.environment` lists for a worker: addresses, key, TLS.
 
-        FENCEPOST_API_KEY_FILE names a file instead; FENCEPOST_ALLOW_PLAINTEXT=true goes without TLS
-        off loopback. Raises ValueError, which says what is missing or set twice.
+        Raises ValueError, which says what is missing, wrong or set twice.
         """
         environment = os.environ  # noqa: TID251 - a bot's configuration is its environment
-        dispatcher = environment.get("FENCEPOST_DISPATCHER")
+        dispatcher = environment.get(variables.DISPATCHER)
         if not dispatcher:
-            raise ValueError("FENCEPOST_DISPATCHER must be set: host:port of the dispatcher")
-        plaintext = environment.get("FENCEPOST_ALLOW_PLAINTEXT", "")
-        options.setdefault("allow_plaintext", plaintext.lower() in ("1", "true", "yes"))
+            raise ValueError(f"{variables.DISPATCHER} must be set: host:port of the dispatcher")
+        options.setdefault("tls", variables.tls_files(environment))
+        options.setdefault("allow_plaintext", variables.calls_plaintext(environment))
         return cls(
             dispatcher=dispatcher,
-            publisher=environment.get("FENCEPOST_PUBLISHER"),
+            publisher=environment.get(variables.PUBLISHER),
             api_key=_api_key(environment),
             queues=queues,
             **options,
@@ -124,7 +125,7 @@ class Worker:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         try:
             asyncio.run(self._run(whole_process=True))
-        except FencepostError as refused:
+        except (FencepostError, CertificateUnreadableError) as refused:
             raise SystemExit(f"the worker cannot go on: {refused}") from refused
 
     async def run(self) -> None:
@@ -250,13 +251,12 @@ _ONE_CREDENTIAL = re.compile(r"[!-<>-~]+")
 
 
 def _api_key(environment: Mapping[str, str]) -> str | None:
-    key, key_file = (environment.get(f"FENCEPOST_API_KEY{end}") for end in ("", "_FILE"))
+    names = (variables.API_KEY, variables.API_KEY_FILE)
+    key, key_file = (environment.get(name) for name in names)
     if key and key_file:
-        raise ValueError("FENCEPOST_API_KEY and FENCEPOST_API_KEY_FILE are both set: keep one")
+        raise ValueError(f"{' and '.join(names)} are both set: keep one")
     found = Path(key_file).read_text(encoding="utf-8").strip() if key_file else key
     if found and not _ONE_CREDENTIAL.fullmatch(found):
-        where = (
-            f"the file of FENCEPOST_API_KEY_FILE ({key_file})" if key_file else "FENCEPOST_API_KEY"
-        )
+        where = f"the file of {names[1]} ({key_file})" if key_file else names[0]
         raise ValueError(f"{where} must hold one credential, fp_<id>_<secret>, and nothing else")
     return found

@@ -13,13 +13,13 @@ import pytest
 from fencepost.channel import (
     RECONNECT_BACKOFF_MS_MAX,
     ChannelSettings,
-    Tls,
     channel_options,
     connect,
 )
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest, GetIntentResponse
 from fencepost.dispatcher.v1.intents_pb2_grpc import IntentServiceStub
 from fencepost.errors import DeadlineTooShort, FencepostError
+from fencepost.tls import Tls
 from grpc import aio
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState

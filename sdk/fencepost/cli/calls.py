@@ -9,9 +9,10 @@ import typer
 
 from fencepost.cli.connection import Connection
 from fencepost.cli.output import plain
+from fencepost.environment import CERTIFICATE_FILE
 
 if TYPE_CHECKING:
-    from fencepost.channel import Channel
+    from fencepost.channel import Channel, ChannelSettings
     from fencepost.errors import FencepostError
 
 T = TypeVar("T")
@@ -35,13 +36,7 @@ def attempt(connection: Connection, work: "Callable[[Channel], Awaitable[T]]") -
     """The answer; raises FencepostError."""
     from fencepost import channel  # noqa: PLC0415  (keeps --help quick)
 
-    settings = channel.ChannelSettings(
-        target=connection.address,
-        api_key=connection.api_key,
-        tenant=connection.tenant,
-        tls=None if connection.ca is None else channel.Tls(ca=connection.ca),
-        allow_plaintext=connection.plaintext,
-    )
+    settings = _reach(connection)
 
     async def connected() -> T:
         async with channel.connect(settings) as opened:
@@ -72,7 +67,7 @@ def _sentence(connection: Connection, error: "FencepostError") -> str:
         return (
             f"Nobody answers at {address}: is {service} running there? Start the suite with "
             f"`make run`, or name where it is with --address or {connection.variable}. "
-            f"({error.message})"
+            f"{_may_need_a_certificate(connection)}({error.message})"
         )
     if not error.reason and code == "UNIMPLEMENTED":
         return (
@@ -83,3 +78,28 @@ def _sentence(connection: Connection, error: "FencepostError") -> str:
     if code == "UNAUTHENTICATED":
         where = f" (The key was read from {connection.key_source}.)"
     return f"{error.reason or code}: {error.message}{where}"
+
+
+def _may_need_a_certificate(connection: Connection) -> str:
+    """A server that misses a client's certificate hangs up without a word."""
+    from fencepost import channel  # noqa: PLC0415  (keeps --help quick)
+
+    shown = connection.tls is not None and connection.tls.certificate is not None
+    if shown or channel.is_plain(_reach(connection)):
+        return ""
+    return (
+        "If it asks callers for a certificate, name one with --certificate-file or "
+        f"{CERTIFICATE_FILE}. "
+    )
+
+
+def _reach(connection: Connection) -> "ChannelSettings":
+    from fencepost.channel import ChannelSettings  # noqa: PLC0415  (keeps --help quick)
+
+    return ChannelSettings(
+        target=connection.address,
+        api_key=connection.api_key,
+        tenant=connection.tenant,
+        tls=connection.tls,
+        allow_plaintext=connection.plaintext,
+    )

@@ -13,7 +13,15 @@ from typing import Any, Final, NoReturn
 import typer
 
 from fencepost.cli import options
-from fencepost.cli.options import API_KEY, API_KEY_FILE, DEFAULT_ADDRESSES, INGRESS, WATCHDOG
+from fencepost.environment import (
+    API_KEY,
+    API_KEY_FILE,
+    DEFAULT_ADDRESSES,
+    INGRESS,
+    WATCHDOG,
+    tls_files_of,
+)
+from fencepost.tls import CertificateUnreadableError, Tls
 
 SERVICES: Final = {WATCHDOG: "the watchdog", INGRESS: "ingress"}
 OPERATOR_API_KEY: Final = "OPERATOR_API_KEY"
@@ -37,7 +45,7 @@ class Connection:
     api_key: str = field(repr=False)
     key_source: str
     tenant: str | None
-    ca: bytes | None
+    tls: Tls | None
     plaintext: bool
     as_json: bool
 
@@ -77,6 +85,8 @@ def _parameters(variable: str) -> list[Parameter]:
         "tenant": (options.Tenant, None),
         "key_file": (options.KeyFile, None),
         "ca_file": (options.CaFile, None),
+        "certificate_file": (options.CertificateFile, None),
+        "certificate_key_file": (options.CertificateKeyFile, None),
         "plaintext": (options.Plaintext, False),
         "as_json": (options.Json, False),
     }
@@ -100,6 +110,8 @@ def _connection(
     tenant: str | None,
     key_file: Path | None,
     ca_file: Path | None,
+    certificate_file: Path | None,
+    certificate_key_file: Path | None,
     plaintext: bool,
     as_json: bool,
 ) -> Connection:
@@ -111,10 +123,18 @@ def _connection(
         api_key=api_key,
         key_source=key_source,
         tenant=tenant or None,
-        ca=None if ca_file is None else _read(ca_file),
+        tls=_tls(ca=ca_file, certificate=certificate_file, key=certificate_key_file),
         plaintext=plaintext,
         as_json=as_json,
     )
+
+
+def _tls(*, ca: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
+    try:
+        files = tls_files_of(ca=ca, certificate=certificate, key=key)
+        return files.read() if files else None
+    except (ValueError, CertificateUnreadableError) as error:
+        usage_error(f"{error}.")
 
 
 def _address(address: str) -> str:

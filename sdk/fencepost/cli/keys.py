@@ -14,7 +14,7 @@ from fencepost.cli import keys_output
 from fencepost.cli.calls import EXIT_REFUSED, attempt, call, end_refused
 from fencepost.cli.connection import Connection, connected
 from fencepost.cli.handover import Handover, handover
-from fencepost.cli.options import WATCHDOG
+from fencepost.environment import WATCHDOG
 
 if TYPE_CHECKING:
     from fencepost.channel import Channel

@@ -1,16 +1,23 @@
 """The options that commands share."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-WATCHDOG: Final = "FENCEPOST_WATCHDOG"
-INGRESS: Final = "FENCEPOST_INGRESS"
-API_KEY: Final = "FENCEPOST_API_KEY"
-API_KEY_FILE: Final = "FENCEPOST_API_KEY_FILE"
+from fencepost.environment import (
+    API_KEY,
+    API_KEY_FILE,
+    CA_FILE,
+    CALL_PLAINTEXT,
+    CERTIFICATE_FILE,
+    CERTIFICATE_KEY_FILE,
+    DEFAULT_ADDRESSES,
+    INGRESS,
+    TENANT,
+    WATCHDOG,
+)
 
-DEFAULT_ADDRESSES: Final = {WATCHDOG: "127.0.0.1:7104", INGRESS: "127.0.0.1:7101"}
 CONNECTION_PANEL = "Connection"
 WatchdogAddress = Annotated[
     str | None,
@@ -36,7 +43,7 @@ Tenant = Annotated[
     str | None,
     typer.Option(
         "--tenant",
-        envvar="FENCEPOST_TENANT",
+        envvar=TENANT,
         metavar="TENANT",
         help="Act for this tenant; only for an operator's key, which belongs to none.",
         rich_help_panel=CONNECTION_PANEL,
@@ -56,9 +63,29 @@ CaFile = Annotated[
     Path | None,
     typer.Option(
         "--ca-file",
-        envvar="FENCEPOST_CA_FILE",
+        envvar=CA_FILE,
         metavar="FILE",
         help="Authorities to trust (PEM) instead of the public ones.",
+        rich_help_panel=CONNECTION_PANEL,
+    ),
+]
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate-file",
+        envvar=CERTIFICATE_FILE,
+        metavar="FILE",
+        help="Certificate chain (PEM) to show to a server that asks for one.",
+        rich_help_panel=CONNECTION_PANEL,
+    ),
+]
+CertificateKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate-key-file",
+        envvar=CERTIFICATE_KEY_FILE,
+        metavar="FILE",
+        help="Private key (PEM) of that certificate.",
         rich_help_panel=CONNECTION_PANEL,
     ),
 ]
@@ -66,7 +93,7 @@ Plaintext = Annotated[
     bool,
     typer.Option(
         "--plaintext",
-        envvar="FENCEPOST_PLAINTEXT",
+        envvar=CALL_PLAINTEXT,
         help="No TLS, though the address is not of this machine.",
         rich_help_panel=CONNECTION_PANEL,
     ),

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.calls import call
 from fencepost.cli.connection import Connection, connected
-from fencepost.cli.options import WATCHDOG
 from fencepost.cli.output import (
     console,
     length,
@@ -14,6 +13,7 @@ from fencepost.cli.output import (
     show_json,
     stamp,
 )
+from fencepost.environment import WATCHDOG
 
 if TYPE_CHECKING:
     from fencepost.channel import Channel

@@ -10,8 +10,8 @@ import typer
 
 from fencepost.cli.calls import call
 from fencepost.cli.connection import Connection, connected, usage_error
-from fencepost.cli.options import INGRESS
 from fencepost.cli.output import plain, show_json
+from fencepost.environment import INGRESS
 
 if TYPE_CHECKING:
     from fencepost.channel import Channel

@@ -8,8 +8,8 @@ import typer
 
 from fencepost.cli.calls import call
 from fencepost.cli.connection import Connection, connected
-from fencepost.cli.options import WATCHDOG
 from fencepost.cli.output import console, linked, moment_of, plain, show_json, stamp
+from fencepost.environment import WATCHDOG
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -99,7 +99,7 @@ def test_the_page_names_every_command_and_variable() -> None:
         for option in parameter.annotation.__metadata__
         if (name := getattr(option, "envvar", None))
     }
-    assert len(variables) == 6
+    assert len(variables) == 8
     assert [name for name in variables if f"`{name}`" not in page] == []
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fencepost.channel import Tls
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest
 from fencepost.errors import FencepostError
+from fencepost.tls import CertificateUnreadableError, Tls
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
-from shared.rpc.tls import CertificateUnreadableError
 from tests.shared.rpc.certificates import Authority, Signed
 from tests.shared.rpc.served import Served, serving, settings_for
 
@@ -153,4 +152,4 @@ async def test_files_that_do_not_fit_later_leave_the_old_ones_and_are_told(
 def test_plaintext_off_loopback_is_refused_with_a_sentence_unless_allowed(address: str) -> None:
     with pytest.raises(ValidationError, match="other machines can reach, and there is no TLS"):
         settings_for(grpc_address=address)
-    assert settings_for(grpc_address=address, allow_plaintext=True).serves_plaintext
+    assert settings_for(grpc_address=address, serve_plaintext=True).serves_plaintext
