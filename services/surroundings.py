@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from fencepost.environment import VARIABLES
+
 from shared.schema.grants import SERVICES, Service
 
 HOST = "127.0.0.1"
@@ -34,8 +36,8 @@ PASSED_ON = frozenset(
     }
 )
 PASSED_ON_PREFIXES = ("LC_", "PYTHON", "OTEL_", "FENCEPOST_")
-KEPT_BACK = frozenset({"FENCEPOST_API_KEY", "FENCEPOST_API_KEY_FILE"})
-"""A person's credential, which is no service's."""
+KEPT_BACK = frozenset(variable.name for variable in VARIABLES)
+"""A person's or a bot's, credential included, and no service's."""
 
 
 @dataclass(frozen=True, kw_only=True)

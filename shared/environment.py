@@ -1,18 +1,19 @@
 """Reads a settings class from environment variables and says, in whole sentences, what is wrong.
 
 A field `log_level` of a class with the prefix `DISPATCHER_` is looked up as `DISPATCHER_LOG_LEVEL`
-and then, unless the field is the service's own, as `FENCEPOST_LOG_LEVEL`. For a secret the same
-name with `_FILE` names a file that holds it. An empty variable counts as not set.
+and then, if all services have the field and it is no service's own, as `FENCEPOST_LOG_LEVEL`. For a
+secret the same name with `_FILE` names a file that holds it. An empty variable counts as not set.
 """
 
 import difflib
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fencepost.environment import VARIABLES
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -23,8 +24,15 @@ FILE_SUFFIX = "_FILE"
 SHOWN_VALUE_CHARACTERS_MAX = 80
 SECRET_FILE_BYTES_MAX = 64 * 1024
 
-# Kubernetes sets these in every pod for each Service of the namespace, ours included.
-SERVICE_LINK = re.compile(r"(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+# Kubernetes sets these in every pod for each Service of the namespace, ours included; a name that
+# ends in _PORT alone is one of them only by its value.
+SERVICE_LINK = re.compile(
+    r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
+    r"|\w+_PORT=(tcp|udp|sctp)://.*"
+)
+
+OTHERS = frozenset(variable.name for variable in VARIABLES) | {"FENCEPOST_IMAGE"}
+"""Variables of the common prefix that no service reads: a client's, and Compose's."""
 
 S = typing.TypeVar("S", bound=BaseSettings)
 
@@ -84,7 +92,7 @@ def variables(settings_class: type[BaseSettings], name: str) -> list[str]:
     """The variables that may set this field, the one that wins first."""
     info = settings_class.model_fields[name]
     prefixes = [settings_class.model_config.get("env_prefix", "")]
-    if not any(isinstance(mark, OwnField) for mark in info.metadata):
+    if _is_common(settings_class, name):
         prefixes.append(COMMON_PREFIX)
     found = []
     for prefix in prefixes:
@@ -171,6 +179,17 @@ def _split(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def _is_common(settings_class: type[BaseSettings], name: str) -> bool:
+    """Whether all services have the field: it stands in the class that has no prefix of its own."""
+    shared_by_all = any(
+        name in base.model_fields and not base.model_config.get("env_prefix")
+        for base in settings_class.__mro__[1:]
+        if issubclass(base, BaseSettings)
+    )
+    marks = settings_class.model_fields[name].metadata
+    return shared_by_all and not any(isinstance(mark, OwnField) for mark in marks)
+
+
 def _unknown(settings_class: type[BaseSettings], environment: Mapping[str, str]) -> Iterator[str]:
     prefix = settings_class.model_config.get("env_prefix", "")
     if not prefix:
@@ -178,13 +197,24 @@ def _unknown(settings_class: type[BaseSettings], environment: Mapping[str, str])
         return
     known = [v for name in settings_class.model_fields for v in variables(settings_class, name)]
     for variable in sorted(environment):
-        if not variable.startswith(prefix) or variable in known:
+        if not variable.startswith((prefix, COMMON_PREFIX)) or variable in known:
             continue
-        if SERVICE_LINK.fullmatch(variable.removeprefix(prefix)):
+        if variable in OTHERS or SERVICE_LINK.fullmatch(f"{variable}={environment[variable]}"):
             continue
-        nearest = difflib.get_close_matches(variable, known, n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else "see docs/configuration.md."
+        nearest = _nearest(variable, prefix, known)
+        hint = f"did you mean {nearest}?" if nearest else "see docs/configuration.md."
         yield f"{variable}: no such setting; {hint}"
+
+
+def _nearest(variable: str, prefix: str, known: Sequence[str]) -> str:
+    """The known name that was meant; empty when none is near. A prefix makes no name near."""
+    own = prefix + variable.removeprefix(COMMON_PREFIX)
+    if own in known:
+        return own
+    begins = prefix if variable.startswith(prefix) else COMMON_PREFIX
+    names = [name.removeprefix(begins) for name in known if name.startswith(begins)]
+    near = difflib.get_close_matches(variable.removeprefix(begins), names, n=1)
+    return begins + near[0] if near else ""
 
 
 def _sentence(settings_class: type[BaseSettings], reading: _Reading, error: ErrorDetails) -> str:

@@ -7,10 +7,10 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.environment import OWN, AlsoRead, OwnField, SettingsError, read
@@ -60,10 +60,35 @@ def _database_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def is_http(url: str) -> bool:
+    """Whether this is http:// or https:// with a host and, if any, a port that can be."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _endpoint(value: str) -> str:
-    parts = urlsplit(value)
-    if value and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError("must be http://host:port or https://host:port")
+    if value and not is_http(value):
+        raise ValueError("must be http://host:port or https://host:port, with a port up to 65535")
+    return value
+
+
+def headers_in(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs of `name=value,other=value`, percent-encoded as OpenTelemetry says.
+
+    Raises ValueError, which quotes no value.
+    """
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = tuple((unquote(n).strip().lower(), unquote(v).strip()) for n, _, v in pairs)
+    if not all(re.fullmatch(r"[a-z0-9_.-]+", n) and v and v.isascii() for n, v in found):
+        raise ValueError("must be name=value, and a comma before the next")
+    return found
+
+
+def _headers(value: SecretStr | None) -> SecretStr | None:
+    headers_in(value.get_secret_value() if value else "")
     return value
 
 
@@ -124,9 +149,9 @@ class RuntimeSettings(BaseSettings):
 
     grpc_address: Address = Field(description="host:port the gRPC server listens on.")
     admin_address: Address = Field(description="host:port of /livez, /readyz and /metrics (HTTP).")
-    allow_plaintext: bool = Field(
+    serve_plaintext: bool = Field(
         default=False,
-        description="Whether gRPC off loopback may run without TLS, as behind a mesh.",
+        description="Whether gRPC may be served off loopback without TLS, as behind a mesh.",
     )
     tls_certificate_file: Path | None = Field(
         default=None,
@@ -141,9 +166,6 @@ class RuntimeSettings(BaseSettings):
     )
     reflection: bool | None = Field(
         default=None, description="Whether gRPC reflection is served; not set, only on loopback."
-    )
-    api_key: Annotated[SecretStr | None, OWN] = Field(
-        default=None, description="This service's own API key, with which it calls other services."
     )
     request_default_deadline_ms: int = Field(
         default=10_000, ge=100, le=600_000, description="Deadline of a call that came without one."
@@ -179,6 +201,25 @@ class RuntimeSettings(BaseSettings):
     otlp_endpoint: Annotated[
         str, AfterValidator(_endpoint), AlsoRead("OTEL_EXPORTER_OTLP_ENDPOINT")
     ] = Field(default="", description="OTLP gRPC collector for traces; empty: nothing is exported.")
+    otlp_headers: Annotated[
+        SecretStr | None,
+        AfterValidator(_headers),
+        AlsoRead("OTEL_EXPORTER_OTLP_TRACES_HEADERS"),
+        AlsoRead("OTEL_EXPORTER_OTLP_HEADERS"),
+    ] = Field(
+        default=None,
+        description="Sent with each export, such as a collector's key: name=value,other=value.",
+    )
+    otlp_ca_file: Annotated[FilePath | None, AlsoRead("OTEL_EXPORTER_OTLP_CERTIFICATE")] = Field(
+        default=None,
+        description="PEM authorities of an https collector's certificate; else the public ones.",
+    )
+    otlp_certificate_file: Annotated[
+        FilePath | None, AlsoRead("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")
+    ] = Field(default=None, description="PEM certificate chain to show to an https collector.")
+    otlp_key_file: Annotated[FilePath | None, AlsoRead("OTEL_EXPORTER_OTLP_CLIENT_KEY")] = Field(
+        default=None, description="PEM private key of that certificate."
+    )
     otlp_timeout_ms: int = Field(
         default=2000,
         ge=100,
@@ -225,13 +266,18 @@ class RuntimeSettings(BaseSettings):
         """Whether gRPC reflection is on."""
         return is_loopback(self.grpc_address) if self.reflection is None else self.reflection
 
-    @model_validator(mode="after")
-    def _tls_is_whole(self) -> Self:
-        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+    def require_both(self, name: str, other: str) -> None:
+        """Raises ValueError, which names the variables, when one is set without the other."""
+        if (getattr(self, name) is None) != (getattr(self, other) is None):
             raise ValueError(
-                f"{self.variable('tls_certificate_file')} and {self.variable('tls_key_file')} "
+                f"{self.variable(name)} and {self.variable(other)} "
                 "belong together: set both or neither"
             )
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        self.require_both("tls_certificate_file", "tls_key_file")
+        self.require_both("otlp_certificate_file", "otlp_key_file")
         if self.tls_client_ca_file is not None and self.tls_certificate_file is None:
             raise ValueError(
                 f"{self.variable('tls_client_ca_file')} needs "
@@ -243,13 +289,13 @@ class RuntimeSettings(BaseSettings):
     def _plaintext_stays_on_loopback(self) -> Self:
         if (
             self.serves_plaintext
-            and not self.allow_plaintext
+            and not self.serve_plaintext
             and not is_loopback(self.grpc_address)
         ):
             raise ValueError(
                 f"{self.variable('grpc_address')} is {self.grpc_address!r}, which other machines "
                 f"can reach, and there is no TLS: set {self.variable('tls_certificate_file')} and "
-                f"{self.variable('tls_key_file')}, or {self.variable('allow_plaintext')}=true "
+                f"{self.variable('tls_key_file')}, or {self.variable('serve_plaintext')}=true "
                 "when something else encrypts the traffic"
             )
         return self
@@ -261,6 +307,26 @@ class RuntimeSettings(BaseSettings):
                 f"{self.variable('database_pool_min')} ({self.database_pool_min}) must not exceed "
                 f"{self.variable('database_pool_max')} ({self.database_pool_max})"
             )
+        return self
+
+
+class CallerSettings(RuntimeSettings):
+    """What a service that calls others is told beside, and what it may call.
+
+    For each service in `calls` the subclass has five fields: `<callee>_address`,
+    `_call_plaintext`, `_tls_ca_file`, `_tls_certificate_file` and `_tls_key_file`.
+    """
+
+    calls: ClassVar[tuple[str, ...]] = ()
+
+    api_key: Annotated[SecretStr | None, OWN] = Field(
+        default=None, description="This service's own API key, with which it calls other services."
+    )
+
+    @model_validator(mode="after")
+    def _shown_certificates_are_whole(self) -> Self:
+        for callee in self.calls:
+            self.require_both(f"{callee}_tls_certificate_file", f"{callee}_tls_key_file")
         return self
 
 
@@ -281,10 +347,13 @@ __all__ = [
     "OWN",
     "Address",
     "AlsoRead",
+    "CallerSettings",
     "OwnField",
     "RuntimeSettings",
     "SettingsError",
+    "headers_in",
     "host_and_port",
+    "is_http",
     "is_loopback",
     "load",
     "read",

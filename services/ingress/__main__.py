@@ -6,7 +6,7 @@ from services.ingress.endpoints import Endpoints
 from services.ingress.operations import Intake
 from services.ingress.servicer import IngressServicer
 from services.ingress.settings import IngressSettings
-from services.ingress.wake_servicer import Waker
+from services.ingress.wake_client import Waker
 from services.ingress.webhooks.door import WebhookDoor
 from shared import runtime
 from shared.http_server import HttpServer

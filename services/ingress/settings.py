@@ -6,7 +6,7 @@ from pydantic import Field, FilePath, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from services.ingress.signing_tokens import signing_key
-from shared.settings import MIB, Address, AlsoRead, RuntimeSettings
+from shared.settings import MIB, Address, AlsoRead, CallerSettings
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]*$"
 ACTION_PATTERN = r"^[a-z0-9][a-z0-9:._-]*$"
@@ -15,10 +15,11 @@ INSTANCE_PATTERN = r"^[a-z0-9.:-]+$"
 GITHUB = "github.com"
 
 
-class IngressSettings(RuntimeSettings):
+class IngressSettings(CallerSettings):
     """The webhook door, the marker's life, the wake and the endpoint."""
 
     model_config = SettingsConfigDict(env_prefix="INGRESS_")
+    calls = ("dispatcher",)
 
     grpc_address: Address = Field(
         default="127.0.0.1:7101", description="host:port the gRPC server listens on."
@@ -81,12 +82,20 @@ class IngressSettings(RuntimeSettings):
         default="127.0.0.1:7102",
         description="host:port of the dispatcher; each address the name resolves to is woken.",
     )
-    dispatcher_allow_plaintext: bool = Field(
+    dispatcher_call_plaintext: bool = Field(
         default=False, description="Whether the dispatcher is called without TLS off loopback."
     )
     dispatcher_tls_ca_file: FilePath | None = Field(
         default=None,
-        description="PEM authorities of the dispatcher's certificate; else the public ones",
+        description="PEM authorities of the dispatcher's certificate; else the public ones. This "
+        "and the next two are read again when they change.",
+    )
+    dispatcher_tls_certificate_file: FilePath | None = Field(
+        default=None,
+        description="PEM certificate chain to show to a dispatcher that asks for one.",
+    )
+    dispatcher_tls_key_file: FilePath | None = Field(
+        default=None, description="PEM private key of that certificate."
     )
     wake_timeout_ms: int = Field(
         default=1000,

@@ -6,15 +6,15 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.settings import MIB, Address, RuntimeSettings, is_loopback
+from shared.settings import MIB, Address, RuntimeSettings, is_http, is_loopback
 
 HTTP_PORT = 80
 
 
 def _base_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_http(value):
         raise ValueError("must be http://host or https://host, with a path where the API has one")
+    parts = urlsplit(value)
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("must hold no credential, query or fragment")
     return value.rstrip("/")
@@ -45,6 +45,10 @@ class PublisherSettings(RuntimeSettings):
     forge_url: Annotated[str, AfterValidator(_base_url)] = Field(
         default="https://api.github.com",
         description="Base URL of GitHub's REST API, e.g. https://ghe.example.com/api/v3.",
+    )
+    forge_call_plaintext: bool = Field(
+        default=False,
+        description="Whether a forge off loopback may be called by http, its token in clear.",
     )
     forge_instance: str = Field(
         default="github.com",
@@ -104,10 +108,10 @@ class PublisherSettings(RuntimeSettings):
     def _token_stays_encrypted(self) -> Self:
         parts = urlsplit(self.forge_url)
         address = f"{self._host(parts.hostname or '')}:{parts.port or HTTP_PORT}"
-        if parts.scheme == "http" and not (is_loopback(address) or self.allow_plaintext):
+        if parts.scheme == "http" and not (is_loopback(address) or self.forge_call_plaintext):
             raise ValueError(
                 f"{self.variable('forge_url')} is {self.forge_url!r}, over which the token would "
-                f"travel in clear: use https, or {self.variable('allow_plaintext')}=true when "
+                f"travel in clear: use https, or {self.variable('forge_call_plaintext')}=true when "
                 "something else encrypts the traffic"
             )
         return self

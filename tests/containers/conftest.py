@@ -31,6 +31,7 @@ def suite() -> Iterator[Deployment]:
         variables={
             **free_addresses(),
             "PUBLISHER_FORGE_URL": "http://forge:7120",
+            "PUBLISHER_FORGE_CALL_PLAINTEXT": "true",
             "PUBLISHER_FORGE_TOKEN_FILE": "/secrets/publisher/forge_token",
             "FORGE_TOKEN": secrets.token_urlsafe(24),
         },

@@ -6,6 +6,7 @@ from importlib import import_module
 import pytest
 from starlette.applications import Starlette
 
+from services.first_keys import first_keys
 from services.surroundings import (
     ADMIN_PORTS,
     GRPC_PORTS,
@@ -19,6 +20,7 @@ from services.surroundings import (
 from shared.environment import read
 from shared.http_server import AddressUnavailableError, HttpServer
 from shared.schema.grants import SERVICES, Service
+from shared.settings import CallerSettings
 from tools.docs.configuration import settings_of
 
 USERS = {
@@ -96,10 +98,27 @@ def test_each_service_takes_what_it_is_told(service: Service) -> None:
     import_module(f"services.{service}.settings")
     key = "fp_abcdefgh12345678_" + "s" * 43
 
-    settings = read(settings_of(service), told(service, {}, api_key=key))
+    calls = issubclass(settings_of(service), CallerSettings)
+
+    settings = read(settings_of(service), told(service, {}, api_key=key if calls else None))
 
     assert settings.grpc_address == f"{HOST}:{GRPC_PORTS[service]}"
-    assert settings.api_key is not None
+    assert isinstance(settings, CallerSettings) == calls
+
+
+@pytest.mark.guarantee("X2")
+def test_there_is_a_first_key_for_each_service_that_calls_another_and_for_no_other() -> None:
+    made = {key.variable for key in first_keys("acme")}
+    read_by = {
+        f"{service.upper()}_API_KEY"
+        for service in SERVICES
+        if issubclass(settings_of(service), CallerSettings)
+    }
+    assert made - {"OPERATOR_API_KEY", "WORKER_API_KEY"} == read_by
+    for service in SERVICES:
+        assert ("api_key" in settings_of(service).model_fields) == (
+            f"{service.upper()}_API_KEY" in read_by
+        )
 
 
 def test_reserved_ports_are_given_once_and_may_be_listened_on() -> None:

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from pydantic import SecretStr
 
 from shared import logs
-from shared.settings import LogFormat, LogLevel, RuntimeSettings
+from shared.settings import CallerSettings, LogFormat, LogLevel
 
 KEY = "fp_abcdefgh1234_" + "C" * 43
 Started = Callable[..., io.StringIO]
@@ -49,7 +49,7 @@ def started() -> Started:
         log_format: LogFormat = "json", log_level: LogLevel = "info", *, terminal: bool = False
     ) -> io.StringIO:
         stream = Terminal() if terminal else io.StringIO()
-        settings = RuntimeSettings(
+        settings = CallerSettings(
             database_url=SecretStr("postgresql://role:canary-password@db/x"),
             api_key=SecretStr(KEY),
             grpc_address="127.0.0.1:0",

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from shared.redaction import MASK, redactor, secrets_of
 from shared.sealing import new_key_line
-from shared.settings import RuntimeSettings
+from shared.settings import CallerSettings
 
 CANARY = "canary/Secret+1234"
 
@@ -95,7 +95,7 @@ def test_a_short_secret_masks_no_words() -> None:
 
 
 def test_settings_know_their_secrets() -> None:
-    settings = RuntimeSettings(
+    settings = CallerSettings(
         database_url=SecretStr("postgresql://role:pw-canary@db/x"),
         api_key=SecretStr("fp_id_canary"),
         grpc_address="127.0.0.1:0",
@@ -110,7 +110,7 @@ def test_settings_know_their_secrets() -> None:
 
 def test_each_key_of_a_keyring_is_a_secret() -> None:
     lines = [new_key_line("k1"), new_key_line("k2")]
-    settings = RuntimeSettings(
+    settings = CallerSettings(
         database_url=SecretStr("postgresql://role@db/x"),
         api_key=SecretStr("\n".join(lines)),
         grpc_address="127.0.0.1:0",

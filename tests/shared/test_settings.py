@@ -1,5 +1,6 @@
 """Settings are read once; whatever is wrong is said in a sentence for each variable (exit 2)."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -8,23 +9,27 @@ import pytest
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
-from shared.environment import AlsoRead, SettingsError, read
-from shared.settings import Address, RuntimeSettings, host_and_port, is_loopback, load
+from shared.environment import OTHERS, AlsoRead, SettingsError, read, variables
+from shared.settings import Address, CallerSettings, headers_in, host_and_port, is_loopback, load
 
+TREE = Path(__file__).parents[2]
 URL = "postgresql://role:canary-password@127.0.0.1:5432/fencepost"
 CERTIFICATE = {"GATE_TLS_CERTIFICATE_FILE": "/tls/cert.pem", "GATE_TLS_KEY_FILE": "/tls/key.pem"}
 
 
-class GateSettings(RuntimeSettings):
+class GateSettings(CallerSettings):
     """A service that does not exist."""
 
     model_config = SettingsConfigDict(env_prefix="GATE_")
+    calls = ("yard",)
 
     grpc_address: Address = "127.0.0.1:7900"
     admin_address: Address = "127.0.0.1:7901"
     names: tuple[str, ...] = Field(default=(), description="Some names.")
     own_ms: Annotated[int, AlsoRead("OLD_OWN_MS")] = Field(default=5, ge=1, description="Own.")
     door_secret: SecretStr | None = Field(default=None, description="A secret.")
+    yard_tls_certificate_file: Path | None = None
+    yard_tls_key_file: Path | None = None
 
 
 def read_gate(environment: Mapping[str, str]) -> GateSettings:
@@ -47,16 +52,13 @@ def test_a_services_own_variable_wins_over_the_common_one() -> None:
 
 @pytest.mark.guarantee("X2")
 def test_no_common_variable_stands_in_for_what_is_a_services_own() -> None:
-    common = {
-        "FENCEPOST_DATABASE_URL": URL,
-        "FENCEPOST_API_KEY": "common",
-        "FENCEPOST_GRPC_ADDRESS": "127.0.0.1:1",
-    }
-    settings = read_gate(common)
-    assert settings.api_key is None
-    assert settings.grpc_address == "127.0.0.1:7900"
-    with pytest.raises(SettingsError, match="GATE_DATABASE_URL or GATE_DATABASE_URL_FILE must be"):
-        read(GateSettings, common)
+    assert read_gate({"FENCEPOST_API_KEY": "a person's"}).api_key is None
+    with pytest.raises(SettingsError) as refused:
+        read(GateSettings, {"FENCEPOST_DATABASE_URL": URL, "FENCEPOST_GRPC_ADDRESS": "127.0.0.1:1"})
+    said = refused.value.problems
+    assert said[0] == "FENCEPOST_DATABASE_URL: no such setting; did you mean GATE_DATABASE_URL?"
+    assert said[1] == "FENCEPOST_GRPC_ADDRESS: no such setting; did you mean GATE_GRPC_ADDRESS?"
+    assert said[2].startswith("GATE_DATABASE_URL or GATE_DATABASE_URL_FILE must be set.")
 
 
 def test_a_variable_with_a_name_of_its_own_comes_last() -> None:
@@ -145,9 +147,62 @@ def test_a_secret_is_never_shown() -> None:
     assert "canary" not in problems({"GATE_DATABASE_URL": "mysql://canary:canary@host/db"})
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("FENCEPOST_LOG_LEVLE", "did you mean FENCEPOST_LOG_LEVEL?"),
+        ("FENCEPOST_OWN_MS", "did you mean GATE_OWN_MS?"),
+        ("FENCEPOST_SERVE_PLAINTXT", "did you mean FENCEPOST_SERVE_PLAINTEXT?"),
+        ("FENCEPOST_Q", "see docs/configuration.md."),
+        ("FENCEPOST_GRPC_PORT", "see docs/configuration.md."),
+    ],
+)
+def test_a_common_name_that_nobody_knows_is_refused(variable: str, meant: str) -> None:
+    assert problems({variable: "1"}).startswith(f"{variable}: no such setting; {meant}")
+
+
+def test_what_a_client_or_compose_reads_is_left_alone_and_is_no_setting_of_a_service() -> None:
+    read_gate(dict.fromkeys(OTHERS, "x"))
+    ours = {name for field in GateSettings.model_fields for name in variables(GateSettings, field)}
+    assert not ours & OTHERS
+
+
+def test_every_common_name_in_the_tree_is_known() -> None:
+    """Whatever is told to set a variable, a service must not refuse it."""
+    kept = [*TREE.glob("*.yaml"), *TREE.glob("deploy/*"), *TREE.glob("docs/*.md")]
+    kept += [TREE / name for name in ("README.md", "Makefile", "Dockerfile")]
+    kept += [*TREE.glob("services/*.py"), *TREE.glob("examples/**/*.py")]
+    told = {
+        name
+        for file in kept
+        if file.is_file()
+        for name in re.findall(r"(?<![A-Z_])FENCEPOST_[A-Z_]*[A-Z]", file.read_text())
+    }
+    ours = {name for field in GateSettings.model_fields for name in variables(GateSettings, field)}
+    assert "FENCEPOST_LOG_LEVEL" in told
+    assert told <= ours | OTHERS
+
+
+@pytest.mark.parametrize("wrong", ["http://h:notaport", "http://h:70000", "http://:4317", "h:4317"])
+def test_an_endpoint_is_a_host_and_a_port_that_can_be(wrong: str) -> None:
+    said = problems({"GATE_OTLP_ENDPOINT": wrong})
+    assert said.startswith(f"GATE_OTLP_ENDPOINT is '{wrong}', but must be http://host:port or")
+
+
+def test_headers_are_pairs_and_never_shown() -> None:
+    assert headers_in("X-Key=a%20b, other = c=d,") == (("x-key", "a b"), ("other", "c=d"))
+    for variable in ("GATE_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"):
+        said = problems({variable: "=canary"})
+        assert said.startswith(f"{variable} must be name=value")
+        assert "canary" not in said
+
+
 def test_what_kubernetes_sets_for_a_service_of_that_name_is_not_ours() -> None:
     read_gate(
         {
+            "FENCEPOST_DISPATCHER_SERVICE_HOST": "10.0.0.1",
+            "FENCEPOST_DISPATCHER_PORT": "tcp://10.0.0.1:7102",
+            "FENCEPOST_PORT_7102_TCP": "tcp://10.0.0.1:7102",
             "GATE_SERVICE_HOST": "10.0.0.1",
             "GATE_SERVICE_PORT_GRPC": "7101",
             "GATE_PORT": "tcp://10.0.0.1:7101",
@@ -179,9 +234,9 @@ def test_a_url_that_libpq_cannot_read_is_told_and_not_quoted(url: str) -> None:
 def test_plaintext_off_loopback_is_refused_unless_it_is_allowed(address: str) -> None:
     said = problems({"GATE_GRPC_ADDRESS": address})
     assert f"GATE_GRPC_ADDRESS is '{address}', which other machines can reach" in said
-    assert "GATE_ALLOW_PLAINTEXT=true" in said
+    assert "GATE_SERVE_PLAINTEXT=true" in said
     assert read_gate(
-        {"GATE_GRPC_ADDRESS": address, "GATE_ALLOW_PLAINTEXT": "true"}
+        {"GATE_GRPC_ADDRESS": address, "GATE_SERVE_PLAINTEXT": "true"}
     ).serves_plaintext
     assert not read_gate({"GATE_GRPC_ADDRESS": address, **CERTIFICATE}).serves_plaintext
 
@@ -189,11 +244,16 @@ def test_plaintext_off_loopback_is_refused_unless_it_is_allowed(address: str) ->
 def test_certificate_and_key_belong_together() -> None:
     only = {"GATE_TLS_CERTIFICATE_FILE": "/tls/cert.pem"}
     assert "belong together" in problems(only)
+    for half in ("GATE_YARD_TLS_KEY_FILE", "GATE_YARD_TLS_CERTIFICATE_FILE"):
+        assert problems({half: "/tls/x.pem"}) == (
+            "GATE_YARD_TLS_CERTIFICATE_FILE and GATE_YARD_TLS_KEY_FILE belong together: "
+            "set both or neither."
+        )
     assert "GATE_TLS_CLIENT_CA_FILE needs" in problems({"GATE_TLS_CLIENT_CA_FILE": "/tls/ca.pem"})
 
 
 def test_reflection_is_on_loopback_only_unless_it_is_said() -> None:
-    far = {"GATE_GRPC_ADDRESS": "0.0.0.0:7101", "GATE_ALLOW_PLAINTEXT": "true"}
+    far = {"GATE_GRPC_ADDRESS": "0.0.0.0:7101", "GATE_SERVE_PLAINTEXT": "true"}
     assert read_gate({}).serves_reflection
     assert not read_gate(far).serves_reflection
     assert read_gate({**far, "GATE_REFLECTION": "true"}).serves_reflection

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from fencepost.environment import VARIABLES
+
 from shared.schema.states import LEASE_EDGES
 from tests.architecture.tree import REPOSITORY
 from tools.docs import configuration, states
@@ -28,7 +30,15 @@ def test_every_setting_is_on_the_page() -> None:
 
 
 def test_a_secret_may_stand_in_a_file() -> None:
-    assert "`DISPATCHER_API_KEY` or `DISPATCHER_API_KEY_FILE`" in configuration.page()
+    assert "`INGRESS_API_KEY` or `INGRESS_API_KEY_FILE`" in configuration.page()
+
+
+def test_every_variable_of_a_client_is_on_the_page() -> None:
+    rows = [line for line in configuration.page().splitlines() if line.startswith("| `FENCEPOST_")]
+    for variable in VARIABLES:
+        [row] = [row for row in rows if f"`{variable.name}`" in row]
+        assert variable.meaning in row
+        assert variable.option in row
 
 
 def test_every_edge_is_on_the_page() -> None:

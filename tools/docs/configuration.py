@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import annotated_types
+from fencepost.environment import VARIABLES, Variable
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
@@ -18,17 +19,14 @@ COMMANDS: dict[str, type[BaseSettings]] = {
     "python -m services migrate": MigrateSettings,
     "python -m services bootstrap": BootstrapSettings,
 }
-BOTS = """\
-## Bots
+CLIENTS = """\
+## Worker and CLI
 
-What `Worker.from_environment` of the SDK reads.
+What `Worker.from_environment` of the SDK and the command line read; an option wins over its
+variable. Services leave these alone.
 
-| variable | meaning |
-|---|---|
-| `FENCEPOST_DISPATCHER` | host:port of the dispatcher; must be set |
-| `FENCEPOST_PUBLISHER` | host:port of the publisher; without it the bot can publish nothing |
-| `FENCEPOST_API_KEY` or `FENCEPOST_API_KEY_FILE` | a tenant's key of scopes work, publish |
-| `FENCEPOST_ALLOW_PLAINTEXT` | true: no TLS though the address is not of this machine |"""
+| variable | read by | option | default | meaning |
+|---|---|---|---|---|"""
 BAR = "\\|"
 HEAD = "| variable | default | bounds | meaning |\n|---|---|---|---|"
 OPENING = f"""\
@@ -58,7 +56,8 @@ def page() -> str:
     for command, told in COMMANDS.items():
         parts += ["", f"## `{command}`", "", (told.__doc__ or "").strip(), "", HEAD]
         parts += [_row(told, name, "") for name in told.model_fields]
-    return "\n".join([*parts, "", BOTS]) + "\n"
+    parts += ["", CLIENTS, *map(_client_row, VARIABLES)]
+    return "\n".join(parts) + "\n"
 
 
 def settings_of(service: str) -> type[RuntimeSettings]:
@@ -93,6 +92,18 @@ def _row(settings: type[BaseSettings], name: str, prefix: str) -> str:
     shown = " or ".join(f"`{variable}`" for variable in names)
     cells = [shown, _default(info), _bounds(info), description(settings, name)]
     return f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"
+
+
+def _client_row(variable: Variable) -> str:
+    readers = {"worker": variable.worker, "CLI": variable.command_line}
+    cells = [
+        f"`{variable.name}`",
+        ", ".join(name for name, reads in readers.items() if reads),
+        f"`{variable.option}`" if variable.option else "",
+        variable.default or "not set",
+        variable.meaning,
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _default(info: FieldInfo) -> str:

@@ -3,19 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FencepostError
 from grpc import aio
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from services.ingress.settings import IngressSettings
-from services.ingress.wake_servicer import Waker, resolved
+from services.ingress.wake_client import Waker, resolved
 from shared.embedded.server import free_port
 from shared.metrics import REGISTRY
 from tests.services.ingress.pulls import settings_of
+from tests.shared.rpc.certificates import Authority
 from tests.waiting import until
 
 KEY = "fp_0123456789abcdef_" + "s" * 43
@@ -44,10 +48,19 @@ class Dispatcher(work_pb2_grpc.DispatchServiceServicer):
 
 
 @asynccontextmanager
-async def dispatching(host: str = "127.0.0.1") -> AsyncIterator[tuple[Dispatcher, str]]:
+async def dispatching(
+    host: str = "127.0.0.1", *, clients: Authority | None = None
+) -> AsyncIterator[tuple[Dispatcher, str]]:
+    """With `clients`, every caller must show a certificate of theirs; the server's is of it too."""
     server, dispatcher = aio.server(), Dispatcher()
     work_pb2_grpc.add_DispatchServiceServicer_to_server(dispatcher, server)
-    port = server.add_insecure_port(f"{host}:0")
+    if clients is None:
+        port = server.add_insecure_port(f"{host}:0")
+    else:
+        own = clients.sign("dispatcher")
+        pair = (own.key, own.certificate)
+        asks = grpc.ssl_server_credentials([pair], clients.certificate, require_client_auth=True)
+        port = server.add_secure_port(f"{host}:0", asks)
     await server.start()
     family = "ipv6" if "[" in host else "ipv4"
     yield dispatcher, f"{family}:{host}:{port}"
@@ -109,6 +122,42 @@ async def test_one_that_does_not_answer_is_given_up_in_time() -> None:
         waker.wake("reviews")
         with pytest.raises(FencepostError, match="deadline"):
             await waker.tick()
+
+
+@pytest.mark.guarantee("X2")
+async def test_a_dispatcher_that_asks_for_a_certificate_is_shown_ours(tmp_path: Path) -> None:
+    authority = Authority()
+    own = authority.sign("ingress")
+    files = {
+        "dispatcher_tls_ca_file": (tmp_path / "ca.pem", authority.certificate),
+        "dispatcher_tls_certificate_file": (tmp_path / "ingress.pem", own.certificate),
+        "dispatcher_tls_key_file": (tmp_path / "ingress.key", own.key),
+    }
+    for path, content in files.values():
+        path.write_bytes(content)
+    named = {name: path for name, (path, _) in files.items()}
+    async with dispatching(clients=authority) as (one, first), waking(first, **named) as waker:
+        waker.wake("reviews")
+        assert await waker.tick() is False
+    assert one.heard == [("reviews",)]
+
+
+@pytest.mark.guarantee("X2")
+async def test_without_one_the_log_names_the_setting_that_is_missing(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.certificate)
+    trusted = {"dispatcher_tls_ca_file": tmp_path / "ca.pem"}
+    async with dispatching(clients=authority) as (one, first), waking(first, **trusted) as waker:
+        with capture_logs() as logs:
+            waker.ticker.start()
+            waker.wake("reviews")
+            await until(lambda: logs, what="the refusal to be told")
+            await waker.ticker.stop()
+    assert one.heard == []
+    assert logs[0]["why"].endswith(
+        "if the dispatcher asks callers for a certificate, set "
+        "INGRESS_DISPATCHER_TLS_CERTIFICATE_FILE and INGRESS_DISPATCHER_TLS_KEY_FILE"
+    )
 
 
 async def test_noting_a_queue_waits_for_nothing_and_the_ticker_sends_it() -> None:

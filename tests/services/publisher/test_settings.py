@@ -57,5 +57,5 @@ def test_a_url_that_would_give_the_token_away_is_refused(url: str, sentence: str
 
 def test_a_mesh_may_carry_the_token_in_clear() -> None:
     url = "http://forge.internal:7120"
-    given = settings(PUBLISHER_FORGE_URL=url, PUBLISHER_ALLOW_PLAINTEXT="true")
+    given = settings(PUBLISHER_FORGE_URL=url, PUBLISHER_FORGE_CALL_PLAINTEXT="true")
     assert given.forge_url == url

@@ -8,13 +8,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from fencepost.channel import Channel, ChannelSettings, Tls, connect
+from fencepost.channel import Channel, connect
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FencepostError
 from grpc import StatusCode
 
 from services.ingress.metrics import WAKES
 from services.ingress.settings import IngressSettings
+from shared.rpc.client import certificate_hint, channel_settings
 from shared.settings import host_and_port
 from shared.ticking import Ticker
 
@@ -22,6 +23,8 @@ IDLE_TICK_MS = 60_000
 """Between wakes the ticker has nothing to do; this is how often it finds that out."""
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+DISPATCHER = "dispatcher"
 
 QUEUES_MAX = 100
 """Queues in one wake; the contract's limit."""
@@ -33,15 +36,8 @@ class Waker:
     def __init__(self, settings: IngressSettings, resolve: Resolve | None = None) -> None:
         self._resolve = resolve or resolved
         self._host, self._port = host_and_port(settings.dispatcher_address)
-        key, ca_file = settings.api_key, settings.dispatcher_tls_ca_file
-        self._template = ChannelSettings(
-            target=settings.dispatcher_address,
-            api_key=key.get_secret_value() if key else None,
-            tls=Tls(ca=ca_file.read_bytes()) if ca_file else None,
-            allow_plaintext=settings.dispatcher_allow_plaintext,
-            server_name=self._host,
-            deadline_ms=settings.wake_timeout_ms,
-        )
+        self._reach = channel_settings(settings, DISPATCHER, deadline_ms=settings.wake_timeout_ms)
+        self._hint = certificate_hint(settings, DISPATCHER, self._reach)
         self._timeout_s = settings.wake_timeout_ms / 1000
         self._queues: set[str] = set()
         self._channels: dict[str, Channel] = {}
@@ -82,13 +78,18 @@ class Waker:
         try:
             await stub.Wake(work_pb2.WakeRequest(queues=queues), timeout=self._timeout_s)
         except FencepostError as missed:
-            return missed
+            return self._told(missed)
         return None
+
+    def _told(self, missed: FencepostError) -> FencepostError:
+        if missed.code is not StatusCode.UNAVAILABLE or not self._hint:
+            return missed
+        return FencepostError(f"{missed.message}; {self._hint}", code=missed.code)
 
     def _channel(self, address: str) -> Channel:
         channel = self._channels.get(address)
         if channel is None:
-            channel = connect(replace(self._template, target=address))
+            channel = connect(replace(self._reach, target=address))
             self._channels[address] = channel
         return channel
 
