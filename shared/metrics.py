@@ -78,7 +78,8 @@ TRACE_SPANS_EXPORTED = Counter(
 )
 TRACE_SPANS_LOST = Counter(
     "trace_spans_lost_total",
-    "Spans that no collector got: the queue was full, the export failed, or time was up at exit.",
+    "Spans that no collector got: the queue was full, the export failed, time was up at exit, or a "
+    "worker's span was refused by the collector.",
     ("cause",),
     registry=REGISTRY,
 )

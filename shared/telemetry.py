@@ -9,9 +9,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final
+from urllib.parse import urlsplit
 
 import fencepost
+import grpc
 import structlog
+from fencepost.tls import TlsFiles
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -24,7 +27,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from shared import semantic
 from shared.metrics import TRACE_SPANS_EXPORTED, TRACE_SPANS_LOST
-from shared.settings import RuntimeSettings
+from shared.settings import RuntimeSettings, headers_in
 
 NAMESPACE = "fencepost"
 QUEUED_SPANS_MAX = 8192
@@ -73,15 +76,41 @@ def start(service: str, settings: RuntimeSettings) -> Telemetry:
     )
     export = None
     if settings.otlp_endpoint:
+        credentials = export_credentials(settings)
         export = SpanExport(
             OTLPSpanExporter(
-                endpoint=settings.otlp_endpoint, timeout=settings.otlp_timeout_ms / 1000
+                endpoint=settings.otlp_endpoint,
+                insecure=credentials is None,
+                credentials=credentials,
+                headers=export_headers(settings),
+                timeout=settings.otlp_timeout_ms / 1000,
             )
         )
         provider.add_span_processor(export)
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         trace.set_tracer_provider(provider)
     return Telemetry(provider, export)
+
+
+def export_headers(settings: RuntimeSettings) -> tuple[tuple[str, str], ...]:
+    """What each export to the collector carries."""
+    headers = settings.otlp_headers
+    return headers_in(headers.get_secret_value()) if headers else ()
+
+
+def export_credentials(settings: RuntimeSettings) -> grpc.ChannelCredentials | None:
+    """How the collector is known and what it is shown; None for one without TLS.
+
+    Raises CertificateUnreadableError.
+    """
+    if urlsplit(settings.otlp_endpoint).scheme != "https":
+        return None
+    tls = TlsFiles(
+        ca=settings.otlp_ca_file,
+        certificate=settings.otlp_certificate_file,
+        key=settings.otlp_key_file,
+    ).read()
+    return grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
 
 
 def traceparent_of(span: Span) -> str:

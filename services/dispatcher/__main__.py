@@ -8,7 +8,7 @@ from services.dispatcher.dispatch.operations import DispatchOperations
 from services.dispatcher.dispatch.servicer import DispatchServicer
 from services.dispatcher.dispatch.wakeups import Wakeups
 from services.dispatcher.housekeeping.expire_operations import Expirer
-from services.dispatcher.housekeeping.export_servicer import span_export
+from services.dispatcher.housekeeping.export_client import span_export
 from services.dispatcher.housekeeping.look_operations import Duties, Lookout, nobody
 from services.dispatcher.housekeeping.move_operations import Mover
 from services.dispatcher.intents.operations import IntentOperations

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import sys
 import time
+from pathlib import Path
 
 import fencepost
 import pytest
@@ -16,7 +17,8 @@ from shared import telemetry
 from shared.metrics import REGISTRY
 from shared.settings import RuntimeSettings
 from shared.telemetry import EXIT, EXPORT_FAILED, QUEUE_FULL, QUEUED_SPANS_MAX
-from tests.shared.collector import Collector
+from tests.shared.collector import CALLER, Collector, access
+from tests.shared.rpc.certificates import Authority
 from tests.waiting import until
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
@@ -97,6 +99,19 @@ async def test_spans_are_exported_with_who_we_are() -> None:
     assert resource["service.namespace"] == "fencepost"
     assert resource["service.version"] == fencepost.__version__
     assert resource["service.instance.id"] == "replica-1"
+
+
+async def test_a_collector_may_ask_for_a_header_and_a_certificate(tmp_path: Path) -> None:
+    authority = Authority()
+    async with Collector.running(clients=authority) as collector:
+        reached = settings(otlp_endpoint=collector.endpoint, **access(tmp_path, authority))
+        traces = telemetry.start("ingress", reached)
+        with traces.tracer.start_as_current_span("webhook"):
+            pass
+        await traces.stop(within_ms=5000)
+    assert [span.name for span in collector.spans] == ["webhook"]
+    assert collector.metadata[0]["x-collector-key"] == "a key"
+    assert collector.callers == [CALLER]
 
 
 async def test_spans_are_exported_while_the_process_runs() -> None:

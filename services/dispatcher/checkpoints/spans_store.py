@@ -94,5 +94,5 @@ _EXPORTED = statement("""
 
 
 async def mark_exported(tx: Transaction, *, span_seqs: Sequence[int]) -> int:
-    """Records that a collector confirmed these spans."""
+    """Records that these spans wait no more: a collector confirmed them, or never will."""
     return await tx.execute(_EXPORTED, span_seqs=list(span_seqs))

@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fencepost.errors import FencepostError
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from examples.trace_receiver.client import TraceReceiver
+from services.dispatcher.housekeeping.export_client import Collector
 from services.dispatcher.housekeeping.export_operations import EXPORT_BYTES_MAX, SpanExporter
-from services.dispatcher.housekeeping.export_servicer import Collector
-from tests.services.dispatcher.desk import Desk
+from tests.services.dispatcher.desk import Desk, dispatcher_settings
+from tests.shared import collector as scripted
+from tests.shared.collector import CALLER, access
+from tests.shared.rpc.certificates import Authority
 from tests.waiting import until
 
 TIMEOUT_MS = 1000
@@ -25,9 +30,20 @@ def receiver() -> Iterator[TraceReceiver]:
 @pytest.fixture
 async def collector(receiver: TraceReceiver) -> AsyncIterator[Collector]:
     receiver.misbehave("none")
-    collector = Collector(receiver.otlp_endpoint, timeout_ms=TIMEOUT_MS)
+    collector = collector_at(receiver.otlp_endpoint)
     yield collector
     await collector.close()
+
+
+def collector_at(endpoint: str, **changes: Any) -> Collector:
+    return Collector(
+        dispatcher_settings(
+            "postgresql://nobody@127.0.0.1:1/none",
+            otlp_endpoint=endpoint,
+            otlp_timeout_ms=TIMEOUT_MS,
+            **changes,
+        )
+    )
 
 
 @pytest.fixture
@@ -141,8 +157,23 @@ async def test_one_export_is_never_larger_than_collectors_take(
 
 async def test_no_collector_is_a_refusal_and_not_a_fault(desk: Desk, trace_id: bytes) -> None:
     await store(desk, trace_id, 1)
-    nowhere = Collector("http://127.0.0.1:9", timeout_ms=TIMEOUT_MS)
+    nowhere = collector_at("http://127.0.0.1:9")
     with pytest.raises(FencepostError, match="UNAVAILABLE"):
         await exporter(desk, nowhere).tick()
     await nowhere.close()
     assert await pending(desk) == 1
+
+
+@pytest.mark.guarantee("C7")
+async def test_the_collector_is_reached_as_the_services_own_traces_reach_it(
+    desk: Desk, trace_id: bytes, tmp_path: Path
+) -> None:
+    authority = Authority()
+    async with scripted.Collector.running(clients=authority) as receiver:
+        client = collector_at(receiver.endpoint, **access(tmp_path, authority))
+        await store(desk, trace_id, 1)
+        await exporter(desk, client).tick()
+        await client.close()
+    assert len(receiver.spans) == 1
+    assert receiver.metadata[0]["x-collector-key"] == "a key"
+    assert receiver.callers == [CALLER]
