@@ -1,6 +1,8 @@
 """Every limit of the dispatcher."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from shared.settings import MIB, Address, RuntimeSettings
@@ -73,10 +75,17 @@ class DispatcherSettings(RuntimeSettings):
         default=10_000, ge=1, le=100_000, description="Credit that one session may pile up."
     )
     frame_items_max: int = Field(
-        default=1000, ge=1, le=1000, description="Items in one frame of a session."
+        default=1000, ge=1, le=1000, description="Items in one frame sent to a worker."
     )
     frame_bytes_max: int = Field(
-        default=4 * MIB, ge=2 * MIB, le=4 * MIB, description="Size of one frame of a session."
+        default=4 * MIB, ge=2 * MIB, le=4 * MIB, description="Size of one frame sent to a worker."
+    )
+    frame_limit_bytes: int = Field(
+        default=4 * MIB,
+        ge=4 * MIB,
+        le=512 * MIB,
+        description="Largest frame taken from a worker; workers count on 4 MiB. A larger one ends "
+        "its stream.",
     )
     payload_inline_limit_bytes: int = Field(
         default=MIB,
@@ -105,3 +114,12 @@ class DispatcherSettings(RuntimeSettings):
     duty_batch_max: int = Field(
         default=500, ge=1, le=10_000, description="Rows one tick of a background duty touches."
     )
+
+    @model_validator(mode="after")
+    def _a_frame_fits_a_message(self) -> Self:
+        if self.frame_limit_bytes > self.message_limit_bytes:
+            raise ValueError(
+                f"{self.variable('message_limit_bytes')} ({self.message_limit_bytes}) must not be "
+                f"below {self.variable('frame_limit_bytes')} ({self.frame_limit_bytes})"
+            )
+        return self

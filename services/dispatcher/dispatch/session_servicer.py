@@ -14,7 +14,13 @@ from typing import TypeVar
 
 import structlog
 from fencepost.dispatcher.v1 import work_pb2
-from fencepost.errors import DatabaseUnavailable, FencepostError, FieldInvalid, Overloaded
+from fencepost.errors import (
+    BodyTooLarge,
+    DatabaseUnavailable,
+    FencepostError,
+    FieldInvalid,
+    Overloaded,
+)
 from fencepost.validation import check
 from google.protobuf.message import Message
 from opentelemetry.trace import SpanKind, Tracer
@@ -33,6 +39,7 @@ from shared.telemetry import context_from, traceparent_of
 FRAMES_WAITING_MAX = 16
 LOOK_ANYWAY_MS = 30_000
 ITEM_OVERHEAD_BYTES = 6
+TOO_LARGE = "A frame is over the limit of {} bytes and nothing of it was done: send it in several."
 
 log = structlog.get_logger(__name__)
 
@@ -137,6 +144,9 @@ class WorkSession:
         await self._out.put(None)
 
     async def _take(self, frame: work_pb2.WorkRequest) -> None:
+        limit_bytes = self._settings.frame_limit_bytes
+        if frame.ByteSize() > limit_bytes:
+            raise BodyTooLarge(limit_bytes=limit_bytes, message=TOO_LARGE.format(limit_bytes))
         if frame.HasField("hello"):
             raise FieldInvalid(violations=[("hello", "may stand only in the first frame")])
         if frame.HasField("end_drain"):

@@ -57,7 +57,8 @@ Global___Disposition: _TypeAlias = Disposition  # noqa: Y015
 @_typing.final
 class WorkRequest(_message.Message):
     """One frame from the worker. All parts may stand in one frame, except that the first frame is
-    Hello alone. A frame holds at most 1,000 items and 4 MiB.
+    Hello alone. A frame holds at most 1,000 outcomes, 1,000 renewals and 4 MiB. Nothing is done of a
+    larger one: it ends the stream, and the session may be taken up.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -600,7 +601,9 @@ class SettleResult(_message.Message):
     """True when this very outcome had been stored before."""
     @_builtins.property
     def refusal(self) -> _status_pb2.Status:
-        """Unset when the outcome stands; otherwise why it was refused."""
+        """Unset when the outcome stands; otherwise why it was refused. With code UNAVAILABLE nothing was
+        done, and the settle may be sent again.
+        """
 
     def __init__(
         self,
@@ -630,7 +633,9 @@ class RenewResult(_message.Message):
     """The renewal's item id."""
     @_builtins.property
     def refusal(self) -> _status_pb2.Status:
-        """Unset when the lease was renewed; otherwise why not: stop before the next side effect."""
+        """Unset when the lease was renewed; otherwise why not: stop before the next side effect. With
+        code UNAVAILABLE nothing was decided: ask again while the lease lasts.
+        """
 
     @_builtins.property
     def lease_time(self) -> _duration_pb2.Duration:
