@@ -245,10 +245,10 @@ async def _still_wanted(
 async def _lock_marks(
     tx: Transaction, tenant: str, intents: Iterable[IntentRow]
 ) -> dict[tuple[str, int, int] | None, ChangeRequestMarks]:
-    named = {found for intent in intents if (found := _change_request(intent)) is not None}
+    named = [found for intent in intents if (found := _change_request(intent)) is not None]
     if not named:
         return {}
-    rows = await ready_store.lock_change_requests(tx, tenant=tenant, change_requests=sorted(named))
+    rows = await ready_store.lock_change_requests(tx, tenant=tenant, change_requests=named)
     return {
         (row.forge_instance, row.repo_id, row.number): ChangeRequestMarks(
             superseded_through=row.superseded_through, abandoned_through=row.abandoned_through
