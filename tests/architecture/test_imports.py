@@ -45,6 +45,13 @@ BREACHES = (
         },
     ),
     Breach(
+        contract="Inside a service imports go one way",
+        files={
+            "services/ingress/planted_client.py": "",
+            "services/ingress/operations_planted.py": "import services.ingress.planted_client\n",
+        },
+    ),
+    Breach(
         contract="Services never import one another",
         files={"services/ingress/planted.py": "import services.publisher\n"},
     ),
