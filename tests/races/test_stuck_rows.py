@@ -162,6 +162,21 @@ async def test_a_renewal_of_a_locked_lease_is_refused_alone_and_may_be_asked_aga
     assert answer.refusal is None
 
 
+@pytest.mark.guarantee("X7", "L2")
+async def test_an_overdue_lease_whose_intent_is_locked_is_left_and_its_neighbours_expire(
+    desk: Desk, blocker: Blocker
+) -> None:
+    spent = desk.settings.attempts_max
+    works = [await desk.running(claimable_in_ms=-1, attempts=spent) for _ in range(3)]
+    await blocker.hold(LOCK_INTENT, intent_id=works[1].intent_id)
+    assert not await desk.expire()
+    assert await statuses(desk, works) == ["dead", "open", "dead"]
+    assert (await desk.lease(works[1]))["state"] == "running"
+    await blocker.roll_back()
+    await desk.expire()
+    assert await statuses(desk, works) == ["dead"] * 3
+
+
 async def statuses(desk: Desk, works: Sequence[Work]) -> list[str]:
     return [(await desk.intent(work))["status"] for work in works]
 

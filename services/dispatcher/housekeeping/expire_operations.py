@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from services.dispatcher.dispatch import outcomes_store, ready_store
+from services.dispatcher.dispatch.apart_operations import Patience, Way, apart
 from services.dispatcher.dispatch.outcomes_store import Ended, IntentEnd
 from services.dispatcher.dispatch.ready_store import ReadyRow
 from services.dispatcher.dispatch.rules import attempts_allowed
@@ -21,7 +22,7 @@ class Expirer:
     """Puts the intents of overdue leases back, so that neither they nor their holders are lost."""
 
     def __init__(self, database: Database, wakeups: Wakeups, settings: DispatcherSettings) -> None:
-        self._database = database
+        self._patience = Patience(database)
         self._wakeups = wakeups
         self._page = settings.duty_batch_max
         self._allowed = attempts_allowed(
@@ -29,20 +30,30 @@ class Expirer:
         )
 
     async def tick(self) -> bool:
-        """One page of overdue leases, in one transaction; True when there may be more. Keeps L2."""
+        """One page of overdue leases, in one transaction; True when there may be more. Keeps L2.
 
-        async def expired(tx: Transaction) -> tuple[int, set[Lane]]:
-            overdue = await store.lock_overdue(tx, limit=self._page)
-            filled: set[Lane] = set()
-            by_tenant = sorted(overdue, key=lambda lease: lease.tenant)
-            for tenant, leases in groupby(by_tenant, key=lambda lease: lease.tenant):
-                queues = await self._expire(tx, tenant, list(leases))
-                filled.update(Lane(tenant, queue) for queue in queues)
-            return len(overdue), filled
-
-        found, filled = await self._database.run(expired)
+        One that needs a row that stays locked is left to a later tick (X7).
+        """
+        expired, filled = await self._patience.run(self._expire_page)
         self._wakeups.wake(filled)
-        return found == self._page
+        return expired == self._page
+
+    async def _expire_page(self, tx: Transaction, way: Way) -> tuple[int, set[Lane]]:
+        """How many leases ended, and where there is work now."""
+        filled: set[Lane] = set()
+
+        async def expire(leases: Sequence[Overdue]) -> list[Overdue]:
+            by_tenant = sorted(leases, key=lambda lease: lease.tenant)
+            for tenant, theirs in groupby(by_tenant, key=lambda lease: lease.tenant):
+                queues = await self._expire(tx, tenant, list(theirs))
+                filled.update(Lane(tenant, queue) for queue in queues)
+            return list(leases)
+
+        async def leave(_: Overdue) -> list[Overdue]:
+            return []
+
+        overdue = await store.lock_overdue(tx, limit=self._page)
+        return len(await apart(tx, overdue, expire, leave, way=way)), filled
 
     async def _expire(self, tx: Transaction, tenant: str, leases: Sequence[Overdue]) -> list[str]:
         """Ends these leases; returns the queues of intents that became ready."""
