@@ -91,6 +91,16 @@ _RUN_COLUMNS = (
     "flushed_at",
 )
 
+_CONNECTION_COLUMNS = (
+    "base_url",
+    "version",
+    "sealing_key_id",
+    "wrapped_key",
+    "ciphertext",
+    "changed_at",
+    "disabled_at",
+)
+
 _EVERY_SERVICE = tuple(
     grant
     for service in SERVICES
@@ -166,6 +176,8 @@ _PUBLISHER = (
         ("status", "settled_at", "remote_id", "remote_url", "result", "detail"),
     ),
     Grant("publisher", "holds", "UPDATE", ("released_by", "released_at")),
+    *_read_insert("publisher", "connections"),
+    Grant("publisher", "connections", "UPDATE", _CONNECTION_COLUMNS),
 )
 
 _WATCHDOG = (

@@ -1,6 +1,25 @@
 """All tables, one file per subject; `metadata` is what migrations are compared with."""
 
-from shared.schema.tables import access, checkpoints, endpoints, intake, meta, publications, work
+from shared.schema.tables import (
+    access,
+    checkpoints,
+    connections,
+    endpoints,
+    intake,
+    meta,
+    publications,
+    work,
+)
 from shared.schema.tables.base import metadata
 
-__all__ = ["access", "checkpoints", "endpoints", "intake", "meta", "metadata", "publications", "work"]
+__all__ = [
+    "access",
+    "checkpoints",
+    "connections",
+    "endpoints",
+    "intake",
+    "meta",
+    "metadata",
+    "publications",
+    "work",
+]

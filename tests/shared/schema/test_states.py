@@ -85,6 +85,7 @@ def test_every_check_on_a_state_is_known_here() -> None:
 
 
 OTHER_LISTS = {
+    "connections.connections_forge_check",
     "dispatches.dispatches_disposition_check",
     "endpoints.endpoints_drafts_check",
     "endpoints.endpoints_forge_check",

@@ -7,7 +7,16 @@ from shared.schema.migrations import NeverDowngradeError, statements
 revision = "0001"
 down_revision = None
 
-SUBJECTS = ("meta", "access", "endpoints", "intake", "work", "checkpoints", "publications")
+SUBJECTS = (
+    "meta",
+    "access",
+    "endpoints",
+    "connections",
+    "intake",
+    "work",
+    "checkpoints",
+    "publications",
+)
 
 
 def upgrade() -> None:
