@@ -110,7 +110,7 @@ async def test_stopping_cuts_a_request_that_does_not_end() -> None:
         await begun.wait()
         began_s = time.monotonic()
         await server.stop(grace_ms=200)
-        assert time.monotonic() - began_s < 2
+        assert time.monotonic() - began_s < 5
         assert ended.is_set()
         with pytest.raises(httpx.HTTPError):
             await call
@@ -164,7 +164,7 @@ async def test_a_client_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatc
     async with serving() as server:
         reader, writer = await connect(server)
         writer.write(b"GET / HT")
-        assert await asyncio.wait_for(reader.read(), timeout=2) == b""
+        assert await asyncio.wait_for(reader.read(), timeout=5) == b""
         writer.close()
 
 
@@ -177,7 +177,7 @@ async def test_a_client_that_stops_within_its_next_request_is_left(
         writer.write(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         assert (await reader.readuntil(b"hello 0")).startswith(b"HTTP/1.1 200")
         writer.write(b"GET / HT")
-        assert await asyncio.wait_for(reader.read(), timeout=2) == b""
+        assert await asyncio.wait_for(reader.read(), timeout=5) == b""
         writer.close()
 
 
@@ -185,7 +185,7 @@ async def test_what_is_not_http_is_refused() -> None:
     async with serving() as server:
         reader, writer = await connect(server)
         writer.write(b"\x16\x03\x01 hello\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), timeout=2)
+        answer = await asyncio.wait_for(reader.read(), timeout=5)
         writer.close()
     assert answer.startswith(b"HTTP/1.1 400")
 

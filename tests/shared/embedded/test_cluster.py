@@ -40,7 +40,7 @@ def test_a_new_folder_becomes_a_database_within_seconds(new_folder: Path) -> Non
         )
         assert database.major_version == find_binaries().major_version
     # 0.8 s on an idle machine; the bound leaves room for a busy one.
-    assert taken_s < 10
+    assert taken_s < 30
 
 
 def test_the_owner_owns_the_database_and_is_no_superuser(running: EmbeddedPostgres) -> None:

@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> Files:
 
 
 async def call(served: Served, tls: Tls | None) -> None:
-    await served.intent_stub(tls=tls).GetIntent(REQUEST, timeout=2.0)
+    await served.intent_stub(tls=tls).GetIntent(REQUEST, timeout=10.0)
 
 
 def shown(authority: Authority, own: Signed) -> Tls:
