@@ -5,6 +5,7 @@ Method: a dispatcher that asks every caller for a certificate and notes the name
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from fencepost import Run, Worker
 from fencepost.channel import ChannelSettings, connect
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
+from fencepost.environment import VARIABLES
 from fencepost.errors import FencepostError
 from fencepost.tls import CertificateUnreadableError, Tls, TlsFiles
 from grpc import aio
@@ -174,6 +176,28 @@ async def test_without_a_certificate_nobody_is_answered() -> None:
             with pytest.raises(FencepostError):
                 await wake(work_pb2_grpc.DispatchServiceStub(channel))
     assert dispatcher.callers == []
+
+
+class Asked(dict[str, str]):
+    """An environment that notes what is looked up."""
+
+    def __init__(self, **variables: str) -> None:
+        super().__init__(variables)
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return super().get(name, default)
+
+
+def test_a_worker_reads_what_is_listed_for_it_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Asked(FENCEPOST_DISPATCHER="127.0.0.1:1")
+    monkeypatch.setattr(os, "environ", asked)
+    Worker.from_environment(queues=["reviews"])
+    ours = {name for name in asked.names if name.startswith("FENCEPOST_")}
+    assert ours == {variable.name for variable in VARIABLES if variable.worker}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fencepost.cli.app import app
 from fencepost.cli.keys import Scope
 from fencepost.cli.output import length, number, plain
 from fencepost.common.v1 import access_pb2
+from fencepost.environment import API_KEY, VARIABLES
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
@@ -92,15 +93,16 @@ def test_completion_knows_the_commands(
 def test_the_page_names_every_command_and_variable() -> None:
     page = (SDK.parent / "docs/cli.md").read_text()
     assert [name for name in COMMAND_NAMES if f"`fencepost {' '.join(name)}" not in page] == []
-    variables = {
-        name
+    options = {
+        name: option.default  # where typer keeps the first name in an annotation
         for command in (status.status, submit.submit)
         for parameter in inspect.signature(command).parameters.values()
         for option in parameter.annotation.__metadata__
         if (name := getattr(option, "envvar", None))
     }
-    assert len(variables) == 8
-    assert [name for name in variables if f"`{name}`" not in page] == []
+    listed = {each.name: each.option for each in VARIABLES if each.command_line and each.option}
+    assert options == {name: option.split()[0] for name, option in listed.items()}
+    assert [name for name in (*options, API_KEY) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("told", COMMANDS, ids=COMMANDS)
