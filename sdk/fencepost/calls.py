@@ -94,25 +94,6 @@ class UnaryCall(
             raise from_rpc_error(error) from error
 
 
-class ServerStreamCall(
-    BaseCall[aio.UnaryStreamCall[Request, Response]], aio.UnaryStreamCall[Request, Response]
-):
-    """Answers until the end, or the error that the server raised."""
-
-    async def __aiter__(self) -> AsyncIterator[Response]:
-        try:
-            async for response in self._inner:
-                yield response
-        except aio.AioRpcError as error:
-            raise from_rpc_error(error) from error
-
-    async def read(self) -> Response | object:
-        try:
-            return await self._inner.read()
-        except aio.AioRpcError as error:
-            raise from_rpc_error(error) from error
-
-
 class SessionCall(
     BaseCall[aio.StreamStreamCall[Request, Response]], aio.StreamStreamCall[Request, Response]
 ):

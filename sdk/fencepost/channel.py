@@ -24,7 +24,6 @@ import fencepost
 from fencepost.calls import (
     Metadata,
     Pairs,
-    ServerStreamCall,
     SessionCall,
     UnaryCall,
     call_metadata,
@@ -43,6 +42,12 @@ Deserializer = Callable[[bytes], Response]
 MIB = 1024 * 1024
 RECONNECT_BACKOFF_MS_MAX: Final = 4_000
 """So that a session is back within five seconds, jitter included, once a server listens again."""
+
+KEEPALIVE_MS: Final = 10_000
+PING_TIMEOUT_MS: Final = 4_000
+"""A peer that vanished without a word is noticed after both, before the grace is over."""
+
+NO_STREAM_ONE_WAY: Final = "the contracts have no call that streams one way only"
 
 log = logging.getLogger("fencepost.channel")
 
@@ -109,9 +114,9 @@ def channel_options(settings: ChannelSettings) -> list[tuple[str, str | int]]:
         ("grpc.primary_user_agent", f"fencepost-python/{fencepost.__version__}"),
         ("grpc.max_send_message_length", settings.message_limit_bytes),
         ("grpc.max_receive_message_length", settings.message_limit_bytes),
-        # A peer that vanished without a word is noticed within 14 s, before the grace is over.
-        ("grpc.keepalive_time_ms", 10_000),
-        ("grpc.keepalive_timeout_ms", 4_000),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        # gRPC's keepalive_timeout_ms does not bound the wait for a ping's answer.
+        ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.initial_reconnect_backoff_ms", 200),
         # Also the time that one attempt to connect gets.
@@ -223,17 +228,6 @@ class Channel(aio.Channel):
         send = self._sender(method, lambda inner: inner.unary_unary(*made, **stub))
         return _Unary(send, self._metadata, self._deadline_s)
 
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Serializer[Request] | None = None,
-        response_deserializer: Deserializer[Response] | None = None,
-        **stub: Any,
-    ) -> aio.UnaryStreamMultiCallable[Request, Response]:
-        made = (method, request_serializer, response_deserializer)
-        send = self._sender(method, lambda inner: inner.unary_stream(*made, **stub))
-        return _ServerStream(send, self._metadata)
-
     def stream_stream(
         self,
         method: str,
@@ -245,8 +239,11 @@ class Channel(aio.Channel):
         send = self._sender(method, lambda inner: inner.stream_stream(*made, **stub))
         return _Session(send, self._metadata)
 
+    def unary_stream(self, method: str, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{method}: {NO_STREAM_ONE_WAY}")
+
     def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(f"{method}: the contracts have no client-streaming call")
+        raise NotImplementedError(f"{method}: {NO_STREAM_ONE_WAY}")
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:  # noqa: FBT001, FBT002  (grpc.aio's own signature)
         return self._inner.get_state(try_to_connect)
@@ -302,20 +299,6 @@ class _Unary(aio.UnaryUnaryMultiCallable[Request, Response]):
         timeout_s = self._deadline_s if timeout is None else timeout
         pairs = call_metadata(self._metadata, metadata)
         return UnaryCall(self._send(request, timeout=timeout_s, metadata=pairs, **options))
-
-
-class _ServerStream(aio.UnaryStreamMultiCallable[Request, Response]):
-    def __init__(
-        self, send: aio.UnaryStreamMultiCallable[Request, Response], metadata: Pairs
-    ) -> None:
-        self._send, self._metadata = send, metadata
-
-    def __call__(
-        self, request: Request, *, metadata: Metadata | None = None, **options: Any
-    ) -> aio.UnaryStreamCall[Request, Response]:
-        check(cast(Message, request))
-        pairs = call_metadata(self._metadata, metadata)
-        return ServerStreamCall(self._send(request, metadata=pairs, **options))
 
 
 class _Session(aio.StreamStreamMultiCallable[Request, Response]):

@@ -221,5 +221,6 @@ async def test_a_call_can_be_asked_about(recorded: Recorded) -> None:
             False,
         )
         assert list(await call.trailing_metadata()) == []
-        with pytest.raises(NotImplementedError, match="client-streaming"):
-            channel.stream_unary(GET_INTENT)
+        for streams_one_way in (channel.unary_stream, channel.stream_unary):
+            with pytest.raises(NotImplementedError, match="streams one way only"):
+                streams_one_way(GET_INTENT)
