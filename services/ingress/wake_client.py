@@ -11,6 +11,7 @@ from dataclasses import replace
 from fencepost.channel import Channel, connect
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FencepostError
+from fencepost.tls import CertificateUnreadableError
 from grpc import StatusCode
 
 from services.ingress.metrics import WAKES
@@ -74,11 +75,13 @@ class Waker:
         self._channels.clear()
 
     async def _send(self, address: str, queues: list[str]) -> FencepostError | None:
-        stub = work_pb2_grpc.DispatchServiceStub(self._channel(address))
         try:
+            stub = work_pb2_grpc.DispatchServiceStub(self._channel(address))
             await stub.Wake(work_pb2.WakeRequest(queues=queues), timeout=self._timeout_s)
         except FencepostError as missed:
             return self._told(missed)
+        except CertificateUnreadableError as error:
+            return FencepostError(str(error), code=StatusCode.UNAVAILABLE)
         return None
 
     def _told(self, missed: FencepostError) -> FencepostError:

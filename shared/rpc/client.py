@@ -9,14 +9,19 @@ from shared.settings import CallerSettings, host_and_port
 
 
 def channel_settings(settings: CallerSettings, callee: str, *, deadline_ms: int) -> ChannelSettings:
-    """Where the callee is, and what it is shown: this service's key and certificate."""
+    """Where the callee is, and what it is shown: this service's key and certificate.
+
+    Raises CertificateUnreadableError, so that a wrong file is told when the service starts.
+    """
     address: str = getattr(settings, f"{callee}_address")
     plaintext: bool = getattr(settings, f"{callee}_call_plaintext")
-    key = settings.api_key
+    key, tls = settings.api_key, _tls_files(settings, callee)
+    if tls is not None:
+        tls.read()
     return ChannelSettings(
         target=address,
         api_key=key.get_secret_value() if key else None,
-        tls=_tls_files(settings, callee),
+        tls=tls,
         allow_plaintext=plaintext,
         server_name=host_and_port(address)[0],
         deadline_ms=deadline_ms,

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from fencepost.dispatcher.v1 import work_pb2, work_pb2_grpc
 from fencepost.errors import FencepostError
+from fencepost.tls import CertificateUnreadableError
 from grpc import aio
 from pydantic import SecretStr
 from structlog.testing import capture_logs
@@ -158,6 +159,20 @@ async def test_without_one_the_log_names_the_setting_that_is_missing(tmp_path: P
         "if the dispatcher asks callers for a certificate, set "
         "INGRESS_DISPATCHER_TLS_CERTIFICATE_FILE and INGRESS_DISPATCHER_TLS_KEY_FILE"
     )
+
+
+async def test_certificates_that_cannot_be_read_are_told_at_the_start_and_later(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(Authority().certificate)
+    async with waking("ipv4:127.0.0.1:1", dispatcher_tls_ca_file=file) as waker:
+        file.write_bytes(b"no authorities")
+        waker.wake("reviews")
+        with pytest.raises(FencepostError, match="holds no authorities"):
+            await waker.tick()
+    with pytest.raises(CertificateUnreadableError, match="holds no authorities"):
+        Waker(settings(dispatcher_tls_ca_file=file))
 
 
 async def test_noting_a_queue_waits_for_nothing_and_the_ticker_sends_it() -> None:
