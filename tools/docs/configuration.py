@@ -32,9 +32,11 @@ HEAD = "| variable | default | bounds | meaning |\n|---|---|---|---|"
 OPENING = f"""\
 # Configuration
 
-Everything is read from environment variables, once, at start; a wrong one is said in a sentence
-and ends the process. Units stand in the names: `_ms`, `_bytes`. A secret may stand in a file: the
-same name with `{FILE_SUFFIX}` names it. Written by `make docs` from the settings of the code.
+Everything is read from environment variables, once, at start; a wrong one, or one with a prefix of
+ours that is no setting, is said in a sentence and ends the process. Units stand in the names:
+`_ms`, `_bytes`. A secret may stand in a file: the same name with `{FILE_SUFFIX}` names it. Where
+traffic goes without TLS, `SERVE_PLAINTEXT` is what a server may do and `CALL_PLAINTEXT` what a
+client may. Written by `make docs` from the settings of the code.
 
 ## Common to all services
 
