@@ -15,6 +15,7 @@ ALL_SCOPES = (
     "wake",
     "status_read",
     "keys_admin",
+    "endpoints_admin",
     "operate",
 )
 

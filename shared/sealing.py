@@ -13,11 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Self
+from typing import Annotated, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fencepost.errors import SealingKeyUnknown, SecretTampered
+from pydantic import AfterValidator, SecretStr
+
+from shared.environment import OWN
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -108,6 +111,15 @@ class Keyring:
             raise SealingKeyUnknown(key_id=sealed.key_id)
         bound = _bound("data key", sealed.key_id, bound_to)
         return _decrypt(key, sealed.wrapped_key, bound, bound_to)
+
+
+def _keyring_text(value: SecretStr) -> SecretStr:
+    Keyring.parse(value.get_secret_value())
+    return value
+
+
+SealingKeys = Annotated[SecretStr, AfterValidator(_keyring_text), OWN]
+"""A setting that holds the text of a keyring."""
 
 
 def new_key_line(key_id: str) -> str:

@@ -1,6 +1,6 @@
 """What ingress counts; dashboards and alerts rely on the names."""
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from shared.metrics import REGISTRY
 
@@ -20,5 +20,11 @@ WAKES = Counter(
     "dispatcher_wakes_total",
     "Wakes sent to dispatchers, by whether they were heard; a lost one costs a poll interval.",
     ("outcome",),
+    registry=REGISTRY,
+)
+SEALED_SECRETS = Gauge(
+    "sealed_secrets",
+    "Stored webhook secrets by the key-encryption key that they are sealed under.",
+    ("sealing_key_id",),
     registry=REGISTRY,
 )

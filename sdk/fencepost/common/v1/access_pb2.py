@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n fencepost/common/v1/access.proto\x12\x13\x66\x65ncepost.common.v1\x1a google/protobuf/descriptor.proto*\x88\x02\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x1a\n\x16SCOPE_DELIVERIES_WRITE\x10\x01\x12\x19\n\x15SCOPE_DELIVERIES_READ\x10\x02\x12\x17\n\x13SCOPE_INTENTS_WRITE\x10\x03\x12\x16\n\x12SCOPE_INTENTS_READ\x10\x04\x12\x0e\n\nSCOPE_WORK\x10\x05\x12\x11\n\rSCOPE_PUBLISH\x10\x06\x12\x0e\n\nSCOPE_WAKE\x10\x07\x12\x15\n\x11SCOPE_STATUS_READ\x10\x08\x12\x14\n\x10SCOPE_KEYS_ADMIN\x10\t\x12\x11\n\rSCOPE_OPERATE\x10\n\x12\r\n\tSCOPE_ANY\x10\x0b:T\n\x0erequired_scope\x12\x1e.google.protobuf.MethodOptions\x18\x8d\x8c\x03 \x01(\x0e\x32\x1a.fencepost.common.v1.ScopeB@\n\x17\x64\x65v.fencepost.common.v1P\x01Z#fencepost.dev/go/common/v1;commonv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n fencepost/common/v1/access.proto\x12\x13\x66\x65ncepost.common.v1\x1a google/protobuf/descriptor.proto*\xd6\x02\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x1a\n\x16SCOPE_DELIVERIES_WRITE\x10\x01\x12\x19\n\x15SCOPE_DELIVERIES_READ\x10\x02\x12\x17\n\x13SCOPE_INTENTS_WRITE\x10\x03\x12\x16\n\x12SCOPE_INTENTS_READ\x10\x04\x12\x0e\n\nSCOPE_WORK\x10\x05\x12\x11\n\rSCOPE_PUBLISH\x10\x06\x12\x0e\n\nSCOPE_WAKE\x10\x07\x12\x15\n\x11SCOPE_STATUS_READ\x10\x08\x12\x14\n\x10SCOPE_KEYS_ADMIN\x10\t\x12\x11\n\rSCOPE_OPERATE\x10\n\x12\r\n\tSCOPE_ANY\x10\x0b\x12\x19\n\x15SCOPE_ENDPOINTS_ADMIN\x10\x0c\x12\x1b\n\x17SCOPE_CONNECTIONS_ADMIN\x10\r\x12\x14\n\x10SCOPE_HEADS_READ\x10\x0e:T\n\x0erequired_scope\x12\x1e.google.protobuf.MethodOptions\x18\x8d\x8c\x03 \x01(\x0e\x32\x1a.fencepost.common.v1.ScopeB@\n\x17\x64\x65v.fencepost.common.v1P\x01Z#fencepost.dev/go/common/v1;commonv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\027dev.fencepost.common.v1P\001Z#fencepost.dev/go/common/v1;commonv1'
   _globals['_SCOPE']._serialized_start=92
-  _globals['_SCOPE']._serialized_end=356
+  _globals['_SCOPE']._serialized_end=434
 # @@protoc_insertion_point(module_scope)

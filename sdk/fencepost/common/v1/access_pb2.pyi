@@ -48,6 +48,12 @@ class _ScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Scope.ValueType
     """Operator actions such as holds; may name any tenant when the key belongs to none."""
     SCOPE_ANY: _Scope.ValueType  # 11
     """Ask a server for its version, schema and limits: any valid key will do."""
+    SCOPE_ENDPOINTS_ADMIN: _Scope.ValueType  # 12
+    """Register, change, disable and list endpoints, and give them secrets."""
+    SCOPE_CONNECTIONS_ADMIN: _Scope.ValueType  # 13
+    """Give the publisher ways into forges, change, disable and list them, seal them anew."""
+    SCOPE_HEADS_READ: _Scope.ValueType  # 14
+    """Ask forges for the heads of change requests; given to the dispatcher."""
 
 class Scope(_Scope, metaclass=_ScopeEnumTypeWrapper):
     """What a key may do. A key carries a set of scopes; each RPC names the one it asks for."""
@@ -76,6 +82,12 @@ SCOPE_OPERATE: Scope.ValueType  # 10
 """Operator actions such as holds; may name any tenant when the key belongs to none."""
 SCOPE_ANY: Scope.ValueType  # 11
 """Ask a server for its version, schema and limits: any valid key will do."""
+SCOPE_ENDPOINTS_ADMIN: Scope.ValueType  # 12
+"""Register, change, disable and list endpoints, and give them secrets."""
+SCOPE_CONNECTIONS_ADMIN: Scope.ValueType  # 13
+"""Give the publisher ways into forges, change, disable and list them, seal them anew."""
+SCOPE_HEADS_READ: Scope.ValueType  # 14
+"""Ask forges for the heads of change requests; given to the dispatcher."""
 Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
 REQUIRED_SCOPE_FIELD_NUMBER: _builtins.int
