@@ -6,6 +6,7 @@ Method: a dispatcher that asks every caller for a certificate and notes the name
 import asyncio
 import logging
 import os
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -105,10 +106,13 @@ async def test_a_new_certificate_is_shown_from_the_next_call_on(tmp_path: Path) 
             await wake(stub)
             slow = asyncio.create_task(wake(stub, "slow"))
             await until(lambda: len(dispatcher.callers) == 2, what="the slow call to arrive")
+            before = weakref.ref(channel._inner)
             own.hold("new")
             await wake(stub)
             dispatcher.answering.set()
             await slow
+            # gRPC closes a channel when it is collected.
+            await until(lambda: before() is None, what="the old connection to be let go")
     assert dispatcher.callers == ["old", "old", "new"]
 
 
