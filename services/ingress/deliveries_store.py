@@ -90,7 +90,8 @@ _FIND_FIRST_RESULT = statement("""
     SELECT coalesce(d.matched_delivery_id, d.delivery_id) AS first_delivery_id,
         ARRAY(
             SELECT i.intent_id
-            FROM deliveries AS made JOIN intents AS i ON i.delivery_seq = made.delivery_seq
+            FROM deliveries AS made
+            JOIN intents AS i ON i.delivery_seq = made.delivery_seq AND i.tenant = made.tenant
             WHERE made.tenant = d.tenant AND i.key = d.key
                 AND made.delivery_id = coalesce(d.matched_delivery_id, d.delivery_id)
             ORDER BY i.intent_id
@@ -136,6 +137,7 @@ class DeliveryRow:
     traceparent: str
 
 
+# OFFSET 0: intents are found by their delivery alone, never among all of the tenant's.
 _FIND_DELIVERY = statement("""
     SELECT d.endpoint, d.delivery_id, d.event, d.event_action, d.received_at, d.outcome, d.reason,
         coalesce(made.intent_ids, '{}') AS intent_ids, d.forge_instance, d.repo_id, d.number,
@@ -145,7 +147,12 @@ _FIND_DELIVERY = statement("""
     LEFT JOIN LATERAL (
         SELECT array_agg(i.intent_id ORDER BY i.intent_id) AS intent_ids,
             min(i.head_sha) AS head_sha, min(i.suffix) AS suffix
-        FROM intents AS i WHERE i.delivery_seq = d.delivery_seq
+        FROM (
+            SELECT tenant, intent_id, head_sha, suffix FROM intents
+            WHERE delivery_seq = d.delivery_seq
+            OFFSET 0
+        ) AS i
+        WHERE i.tenant = d.tenant
     ) AS made ON true
     WHERE d.tenant = %(tenant)s AND d.endpoint = %(endpoint)s AND d.delivery_id = %(delivery_id)s
     ORDER BY d.outcome = 'refused', d.delivery_seq DESC

@@ -305,7 +305,7 @@ class Occupant:
 _FIND_OCCUPANT = statement("""
     SELECT i.intent_id, d.delivery_id
     FROM intents AS i
-    JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq
+    JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
     WHERE i.tenant = %(tenant)s AND i.key = %(key)s AND i.action = %(action)s
         AND i.generation = %(generation)s
         AND i.delivery_seq IS NOT NULL AND i.status IN ('open', 'succeeded')
@@ -325,10 +325,10 @@ async def find_occupant(
 _INSERT_READY = statement("""
     INSERT INTO ready (queue, priority, tenant, intent_id, key, action)
     SELECT queue, priority, tenant, intent_id, key, action
-    FROM intents WHERE intent_id = %(intent_id)s
+    FROM intents WHERE intent_id = %(intent_id)s AND tenant = %(tenant)s
 """)
 
 
-async def insert_ready(tx: Transaction, *, intent_id: int) -> None:
+async def insert_ready(tx: Transaction, *, tenant: str, intent_id: int) -> None:
     """Lets the new intent be granted."""
-    await tx.execute(_INSERT_READY, intent_id=intent_id)
+    await tx.execute(_INSERT_READY, tenant=tenant, intent_id=intent_id)

@@ -228,10 +228,11 @@ async def _settle(tx: Transaction, item: Item, verdict: _Verdict) -> Taken:
 
 async def _make_work(tx: Transaction, intent: IntentWrite) -> _Fate:
     """One intent for (key, action, generation), or whose it is already (I13)."""
+    tenant = intent.change_request[0]
     for _ in range(RIVAL_GONE_MAX):
         made = await store.insert_intent(tx, intent)
         if made is not None:
-            await store.insert_ready(tx, intent_id=made.intent_id)
+            await store.insert_ready(tx, tenant=tenant, intent_id=made.intent_id)
             return _Fate(
                 outcome=DeliveryOutcome.ACCEPTED,
                 delivery_seq=made.delivery_seq,
@@ -239,7 +240,7 @@ async def _make_work(tx: Transaction, intent: IntentWrite) -> _Fate:
             )
         occupant = await store.find_occupant(
             tx,
-            tenant=intent.change_request[0],
+            tenant=tenant,
             key=intent.key,
             action=intent.action,
             generation=intent.generation,

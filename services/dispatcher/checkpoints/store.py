@@ -18,7 +18,7 @@ class StoredFlush:
 _STORED_FLUSH = statement("""
     SELECT f.run_id, f.version, f.request_sha256
     FROM runs AS r
-    JOIN flushes AS f ON f.run_id = r.run_id AND f.flush_id = %(flush_id)s
+    JOIN flushes AS f ON f.run_id = r.run_id AND f.tenant = r.tenant AND f.flush_id = %(flush_id)s
     WHERE r.tenant = %(tenant)s AND r.key = %(key)s AND r.action = %(action)s
 """)
 

@@ -134,8 +134,11 @@ _IN_DOUBT = statement("""
             AS listed (key, action, generation)
         OFFSET 0
     ) AS held USING (tenant, key, action, generation)
-    JOIN publication_attempts AS a ON a.publication_id = p.publication_id
-        AND a.status IN ('running', 'uncertain')
+    JOIN LATERAL (
+        SELECT tenant FROM publication_attempts
+        WHERE publication_id = p.publication_id AND status IN ('running', 'uncertain')
+        OFFSET 0
+    ) AS a ON a.tenant = p.tenant
     GROUP BY p.key, p.action
 """)
 

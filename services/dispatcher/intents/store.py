@@ -231,9 +231,10 @@ _VIEW = statement("""
         r.intent_id IS NOT NULL AS is_ready, w.intent_id IS NOT NULL AS is_waiting,
         l.intent_id IS NOT NULL AS is_leased
     FROM intents AS i
-    LEFT JOIN ready AS r ON r.intent_id = i.intent_id
-    LEFT JOIN waiting AS w ON w.intent_id = i.intent_id
-    LEFT JOIN leases AS l ON l.intent_id = i.intent_id AND l.state = 'running'
+    LEFT JOIN ready AS r ON r.intent_id = i.intent_id AND r.tenant = i.tenant
+    LEFT JOIN waiting AS w ON w.intent_id = i.intent_id AND w.tenant = i.tenant
+    LEFT JOIN leases AS l ON l.intent_id = i.intent_id AND l.tenant = i.tenant
+        AND l.state = 'running'
     WHERE i.intent_id = %(intent_id)s AND i.tenant = %(tenant)s
 """)
 

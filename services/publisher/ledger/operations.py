@@ -68,7 +68,7 @@ async def claim(
     ground = await _fenced(tx, command)
     publication_id = await _identified(tx, command, ground)
     digest = rules.content_digest(command.review.content())
-    decision = await _decision(tx, publication_id)
+    decision = await _decision(tx, command.fence.tenant, publication_id)
     if isinstance(decision, AlreadyDone):
         return await _stored(tx, command.fence.tenant, publication_id, decision.attempt, digest)
     attempt = _attempt_to_make(decision, publication_id)
@@ -88,6 +88,7 @@ async def is_claimed(tx: Transaction, claimed: Claim) -> bool:
     await store_fence.await_lease(tx, tenant=fence.tenant, key=fence.key, action=fence.action)
     status = await store.claim_status(
         tx,
+        tenant=fence.tenant,
         publication_id=slot.publication_id,
         attempt=slot.attempt,
         claim_token=claimed.claim_token,
@@ -100,15 +101,16 @@ async def settle(tx: Transaction, claimed: Claim, outcome: Outcome) -> Publicati
 
     Repeating it changes nothing. Returns the publication as it then stands.
     """
-    slot = claimed.slot
+    tenant, slot = claimed.fence.tenant, claimed.slot
     await store.settle_attempt(
         tx,
         _settlement(outcome),
+        tenant=tenant,
         publication_id=slot.publication_id,
         attempt=slot.attempt,
         claim_token=claimed.claim_token,
     )
-    return await read(tx, tenant=claimed.fence.tenant, publication_id=slot.publication_id)
+    return await read(tx, tenant=tenant, publication_id=slot.publication_id)
 
 
 async def read(tx: Transaction, *, tenant: str | None, publication_id: int) -> Publication:
@@ -116,7 +118,7 @@ async def read(tx: Transaction, *, tenant: str | None, publication_id: int) -> P
     row = await store.read_publication(tx, tenant=tenant, publication_id=publication_id)
     if row is None:
         raise ResourceNotFound(kind="publication", name=str(publication_id))
-    attempts = await store.attempts_of(tx, publication_id=publication_id)
+    attempts = await store.attempts_of(tx, tenant=tenant, publication_id=publication_id)
     return Publication(**vars(row), attempts=tuple(Attempt(**vars(each)) for each in attempts))
 
 
@@ -222,8 +224,8 @@ async def _identified(tx: Transaction, command: PublishReview, ground: _Ground) 
     return found
 
 
-async def _decision(tx: Transaction, publication_id: int) -> rules.Decision:
-    attempts = await store.attempts_of(tx, publication_id=publication_id)
+async def _decision(tx: Transaction, tenant: str, publication_id: int) -> rules.Decision:
+    attempts = await store.attempts_of(tx, tenant=tenant, publication_id=publication_id)
     return rules.decide([(row.attempt, row.status) for row in attempts])
 
 
@@ -260,7 +262,7 @@ async def _beaten(
     tx: Transaction, command: PublishReview, publication_id: int, digest: bytes
 ) -> Published:
     """The answer to a claim that another one forestalled; nothing may be sent."""
-    decision = await _decision(tx, publication_id)
+    decision = await _decision(tx, command.fence.tenant, publication_id)
     if isinstance(decision, AlreadyDone):
         return await _stored(tx, command.fence.tenant, publication_id, decision.attempt, digest)
     status = decision.status if isinstance(decision, InDoubt) else AttemptStatus.RUNNING

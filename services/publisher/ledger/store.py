@@ -76,13 +76,16 @@ _ATTEMPTS = statement("""
         coalesce(remote_url, '') AS remote_url, detail, digest
     FROM publication_attempts
     WHERE publication_id = %(publication_id)s
+        AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
     ORDER BY attempt
 """)
 
 
-async def attempts_of(tx: Transaction, *, publication_id: int) -> list[AttemptRow]:
-    """Every attempt of the publication, oldest first."""
-    return await tx.all(_ATTEMPTS, AttemptRow, publication_id=publication_id)
+async def attempts_of(
+    tx: Transaction, *, tenant: str | None, publication_id: int
+) -> list[AttemptRow]:
+    """Every attempt of the tenant's publication, oldest first; without a tenant of anybody's."""
+    return await tx.all(_ATTEMPTS, AttemptRow, tenant=tenant, publication_id=publication_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +131,19 @@ async def insert_attempt(tx: Transaction, new: NewAttempt) -> int | None:
 _CLAIM_STATUS = statement("""
     SELECT status
     FROM publication_attempts
-    WHERE publication_id = %(publication_id)s AND attempt = %(attempt)s
+    WHERE tenant = %(tenant)s AND publication_id = %(publication_id)s AND attempt = %(attempt)s
         AND claim_token = %(claim_token)s
 """)
 
 
 async def claim_status(
-    tx: Transaction, *, publication_id: int, attempt: int, claim_token: str
+    tx: Transaction, *, tenant: str, publication_id: int, attempt: int, claim_token: str
 ) -> str | None:
     """How far the attempt is that was claimed with this token. None: no such claim."""
     return await tx.one(
         _CLAIM_STATUS,
         str,
+        tenant=tenant,
         publication_id=publication_id,
         attempt=attempt,
         claim_token=claim_token,
@@ -157,13 +161,16 @@ class Settlement:
     result: bytes | None = None
 
 
+# The state stands in a list, where it opens no partial index: the identity alone finds the attempt.
 _SETTLE_ATTEMPT = statement("""
-    UPDATE publication_attempts
+    UPDATE publication_attempts AS a
     SET status = %(status)s, settled_at = clock_timestamp(), detail = %(detail)s,
         remote_id = %(remote_id)s, remote_url = %(remote_url)s, result = %(result)s
-    WHERE publication_id = %(publication_id)s AND attempt = %(attempt)s
-        AND claim_token = %(claim_token)s AND status = 'running'
-    RETURNING attempt
+    FROM (SELECT 'running' AS status OFFSET 0) AS claimed
+    WHERE a.tenant = %(tenant)s AND a.publication_id = %(publication_id)s
+        AND a.attempt = %(attempt)s AND a.claim_token = %(claim_token)s
+        AND a.status = claimed.status
+    RETURNING a.attempt
 """)
 
 
@@ -171,6 +178,7 @@ async def settle_attempt(
     tx: Transaction,
     settlement: Settlement,
     *,
+    tenant: str,
     publication_id: int,
     attempt: int,
     claim_token: str,
@@ -180,6 +188,7 @@ async def settle_attempt(
         _SETTLE_ATTEMPT,
         int,
         **vars(settlement),
+        tenant=tenant,
         publication_id=publication_id,
         attempt=attempt,
         claim_token=claim_token,

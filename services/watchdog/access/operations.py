@@ -179,7 +179,7 @@ async def rotate(tx: Transaction, command: RotateKey, credential: Credential) ->
     if old is None:
         raise _not_found(command.key_id)
     _require_scopes(old.scopes, admin)
-    successor = await store.find_successor(tx, key_id=old.key_id)
+    successor = await store.find_successor(tx, tenant=admin.tenant, key_id=old.key_id)
     if successor is not None:
         raise _key_invalid(f"was rotated already, to key {successor}: rotate that one")
     # Before its end is moved: the successor lives as long as the key was given to live.

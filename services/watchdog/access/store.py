@@ -97,13 +97,16 @@ async def end_key(tx: Transaction, *, tenant: str | None, key_id: str, in_ms: in
 
 
 _FIND_SUCCESSOR = statement("""
-    SELECT key_id FROM api_keys WHERE rotated_from = %(key_id)s LIMIT 1
+    SELECT key_id
+    FROM api_keys
+    WHERE rotated_from = %(key_id)s AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+    LIMIT 1
 """)
 
 
-async def find_successor(tx: Transaction, *, key_id: str) -> str | None:
+async def find_successor(tx: Transaction, *, tenant: str | None, key_id: str) -> str | None:
     """The key that this one was rotated to. None: it never was."""
-    return await tx.one(_FIND_SUCCESSOR, str, key_id=key_id)
+    return await tx.one(_FIND_SUCCESSOR, str, tenant=tenant, key_id=key_id)
 
 
 _LIST_KEYS = statement("""

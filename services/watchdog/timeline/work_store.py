@@ -2,6 +2,9 @@
 
 A row counts with the newest thing that it tells. Rows become what the caller gives as `into`, a
 dataclass with the statement's columns; all are of one tenant (X8).
+
+What is the same for all of a list stands in what is joined, or is asked of what was found, and
+OFFSET 0 keeps it there: a plan can only go from each listed row to its place in an index.
 """
 
 from collections.abc import Sequence
@@ -36,9 +39,16 @@ async def intents(
 _DISPATCHES = statement("""
     SELECT d.intent_id, d.action, d.epoch, d.holder, nullif(s.version, '') AS worker_version,
         d.attempt, d.granted_at, d.ended_at, d.outcome, d.disposition, d.reason
-    FROM dispatches AS d
-    LEFT JOIN sessions AS s ON s.session_id = d.holder AND s.tenant = d.tenant
-    WHERE d.tenant = %(tenant)s AND d.intent_id = ANY (%(intent_ids)s::bigint[])
+    FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id), LATERAL (
+        SELECT tenant, intent_id, action, epoch, holder, attempt, granted_at, ended_at, outcome,
+            disposition, reason
+        FROM dispatches WHERE intent_id = listed.intent_id
+        OFFSET 0
+    ) AS d
+    LEFT JOIN LATERAL (
+        SELECT version FROM sessions WHERE session_id = d.holder AND tenant = d.tenant OFFSET 0
+    ) AS s ON true
+    WHERE d.tenant = %(tenant)s
     ORDER BY d.ended_at DESC
     LIMIT %(limit)s
 """)
@@ -55,10 +65,18 @@ _LEASES = statement("""
     SELECT l.intent_id, l.action, l.epoch, l.holder, nullif(s.version, '') AS worker_version,
         l.attempts AS attempt, l.granted_at, l.renewed_at, l.claimable_at,
         s.state AS session_state, s.heard_at AS session_heard_at
-    FROM leases AS l
-    LEFT JOIN sessions AS s ON s.session_id = l.session_id AND s.tenant = l.tenant
-    WHERE l.tenant = %(tenant)s AND l.intent_id = ANY (%(intent_ids)s::bigint[])
-        AND l.state = 'running'
+    FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id), LATERAL (
+        SELECT tenant, intent_id, action, epoch, holder, session_id, attempts, granted_at,
+            renewed_at, claimable_at
+        FROM leases WHERE intent_id = listed.intent_id AND state = 'running'
+        OFFSET 0
+    ) AS l
+    LEFT JOIN LATERAL (
+        SELECT version, state, heard_at FROM sessions
+        WHERE session_id = l.session_id AND tenant = l.tenant
+        OFFSET 0
+    ) AS s ON true
+    WHERE l.tenant = %(tenant)s
     ORDER BY l.granted_at DESC
 """)
 
@@ -74,8 +92,12 @@ _FLUSHES = statement("""
     SELECT f.run_id, r.key, r.action, r.generation, f.version, f.epoch, f.state_bytes,
         f.span_count, f.phase, f.final, f.flushed_at
     FROM runs AS r
-    JOIN flushes AS f ON f.run_id = r.run_id
-    WHERE r.tenant = %(tenant)s AND r.key = ANY (%(keys)s::text[])
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(keys)s::text[]) AS listed (key)
+        OFFSET 0
+    ) AS wanted USING (tenant, key)
+    JOIN flushes AS f ON f.run_id = r.run_id AND f.tenant = r.tenant
     ORDER BY f.flushed_at DESC
     LIMIT %(limit)s
 """)
@@ -92,8 +114,12 @@ _ATTEMPTS = statement("""
     SELECT p.publication_id, p.name, p.kind, p.target, a.attempt, a.status, a.epoch, a.intent_id,
         a.claimed_at, a.settled_at, a.remote_url, a.detail, a.traceparent
     FROM publications AS p
-    JOIN publication_attempts AS a ON a.publication_id = p.publication_id
-    WHERE p.tenant = %(tenant)s AND p.key = ANY (%(keys)s::text[])
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(keys)s::text[]) AS listed (key)
+        OFFSET 0
+    ) AS wanted USING (tenant, key)
+    JOIN publication_attempts AS a ON a.publication_id = p.publication_id AND a.tenant = p.tenant
     ORDER BY coalesce(a.settled_at, a.claimed_at) DESC
     LIMIT %(limit)s
 """)
@@ -107,14 +133,20 @@ async def attempts(
 
 
 _READY = statement("""
-    SELECT r.intent_id, r.queue, r.entered_at,
-        (
-            SELECT count(*) FROM sessions AS s
-            WHERE s.state <> 'ended' AND s.state = 'open' AND NOT s.draining
-                AND s.tenant = r.tenant AND r.queue = ANY (s.queues)
-        ) AS workers
+    SELECT r.intent_id, r.queue, r.entered_at, coalesce(able.workers, 0) AS workers
     FROM ready AS r
-    WHERE r.tenant = %(tenant)s AND r.intent_id = ANY (%(intent_ids)s::bigint[])
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+        OFFSET 0
+    ) AS wanted USING (intent_id, tenant)
+    LEFT JOIN (
+        SELECT q.queue, count(DISTINCT s.session_id) AS workers
+        FROM sessions AS s, unnest(s.queues) AS q (queue)
+        WHERE s.state <> 'ended' AND s.state = 'open' AND NOT s.draining
+            AND s.tenant = %(tenant)s
+        GROUP BY q.queue
+    ) AS able USING (queue)
     ORDER BY r.entered_at DESC
 """)
 
@@ -127,10 +159,14 @@ async def ready(
 
 
 _WAITING = statement("""
-    SELECT intent_id, waits_on, publication_id, due_at, since, reason
-    FROM waiting
-    WHERE tenant = %(tenant)s AND intent_id = ANY (%(intent_ids)s::bigint[])
-    ORDER BY since DESC
+    SELECT w.intent_id, w.waits_on, w.publication_id, w.due_at, w.since, w.reason
+    FROM waiting AS w
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+        OFFSET 0
+    ) AS wanted USING (intent_id, tenant)
+    ORDER BY w.since DESC
 """)
 
 

@@ -108,7 +108,7 @@ async def test_an_occupied_key_makes_no_second_intent(desk: Desk) -> None:
     made = await database.run(lambda tx: store.insert_intent(tx, INTENT))
     assert made is not None
     assert await database.run(lambda tx: store.insert_intent(tx, INTENT)) is None
-    await database.run(lambda tx: store.insert_ready(tx, intent_id=made.intent_id))
+    await database.run(lambda tx: store.insert_ready(tx, tenant="acme", intent_id=made.intent_id))
     ready = await desk.rows.one("ready")
     assert (ready["intent_id"], ready["attempts"]) == (made.intent_id, 0)
 

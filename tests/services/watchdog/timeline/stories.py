@@ -110,7 +110,7 @@ async def _flushed_twice(rows: Rows, work: Work) -> None:
     await rows.change("flushes", {"run_id": run["run_id"]}, phase="analysis", flushed_at=_after(10))
     await rows.insert(
         "flushes",
-        tenant=rows.tenant,
+        tenant=work.tenant,
         run_id=run["run_id"],
         flush_id="last",
         request_sha256=b"x" * 32,
