@@ -14,7 +14,6 @@ from fencepost.errors import (
     KeyUnknown,
     LeaseLost,
     RequestIdReused,
-    ResourceNotFound,
     ScopeMissing,
 )
 from fencepost.metadata import AUTHORIZATION, BEARER
@@ -211,19 +210,6 @@ async def test_every_status_of_an_intent_can_be_read(floor: Floor, line: Line) -
         intent = (await line.call("GetIntent", sent)).intent
         assert intents_pb2.IntentStatus.Name(intent.status) == f"INTENT_STATUS_{status.name}"
         assert (intent.place, intent.result) == (intents_pb2.INTENT_PLACE_UNSPECIFIED, b"r")
-
-
-@pytest.mark.guarantee("X8")
-async def test_what_belongs_to_another_tenant_is_not_there(floor: Floor) -> None:
-    async with floor.another() as theirs, await theirs.line() as their_line:
-        for rpc in ("GetIntent", "GetRun", "Flush", "FetchPayload"):
-            sent = await request(floor, rpc)
-            before = await written(floor)
-            with pytest.raises((ResourceNotFound, LeaseLost)) as refused:
-                await their_line.call(rpc, sent)
-            # Of a fence alone it is said that it is lost, whether or not it ever was another's.
-            assert isinstance(refused.value, ResourceNotFound) is (rpc == "GetIntent")
-            assert await written(floor) == before
 
 
 @pytest.mark.guarantee("X8")

@@ -369,18 +369,6 @@ async def test_a_session_taken_up_before_its_old_stream_broke_is_not_disturbed_b
         assert (await stream.dispatch()).intent_id == work.intent_id
 
 
-@pytest.mark.guarantee("X8")
-async def test_another_tenants_session_is_not_found(floor: Floor, line: Line) -> None:
-    stream, session_id = await line.opened()
-    async with floor.another() as theirs, await theirs.line() as their_line:
-        for resume in (session_id, "00000000-0000-4000-8000-000000000000"):
-            other = their_line.stream()
-            with pytest.raises(ResourceNotFound) as missing:
-                await other.open(hello(session_id=resume, resume_session=True))
-            assert missing.value.code is grpc.StatusCode.NOT_FOUND
-    await stream.beat()
-
-
 @pytest.mark.guarantee("X2")
 async def test_a_session_needs_its_scope(floor: Floor) -> None:
     async with await floor.line("intents_write", "wake", "publish", "operate") as line:

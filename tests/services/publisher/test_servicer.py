@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 import pytest
 from fencepost.errors import (
     FencepostError,
@@ -218,26 +217,6 @@ async def test_a_wrong_field_of_an_operators_call_is_named(
     refusal = await tenant.refusal(*request_of, "operate")
     assert isinstance(refusal, FieldInvalid)
     assert field in [each[0] for each in refusal.violations]
-
-
-@pytest.mark.guarantee("X8")
-async def test_what_belongs_to_another_tenant_is_not_found(tenant: Tenant) -> None:
-    theirs = Rows(tenant.rows.connection, tenant="theirs")
-    work = await theirs.work()
-    publication = await theirs.publication(work)
-    held = await theirs.hold(tenant="theirs", action="nobody")
-    asked: list[tuple[str, Message]] = [
-        ("PublishReview", review_request(work)),
-        (
-            "GetPublication",
-            ledger_pb2.GetPublicationRequest(publication_id=publication["publication_id"]),
-        ),
-        ("ReleaseHold", ledger_pb2.ReleaseHoldRequest(hold_id=held["hold_id"])),
-    ]
-    for rpc, request in asked:
-        refusal = await tenant.refusal(rpc, request, SCOPES[rpc])
-        assert isinstance(refusal, ResourceNotFound)
-        assert refusal.code is grpc.StatusCode.NOT_FOUND
 
 
 @pytest.mark.guarantee("L3")

@@ -132,23 +132,6 @@ async def test_a_revoked_key_is_refused_by_every_service_within_five_seconds(
                 assert again.key == revoked.key
 
 
-@pytest.mark.guarantee("X8")
-async def test_another_tenants_key_is_not_found_and_not_listed(stage: Stage, tenant: str) -> None:
-    other = f"{tenant}-other"
-    async with stage.client(other) as theirs, stage.client(tenant) as ours:
-        before = await stage.rows.one("api_keys", key_id=theirs.key_id)
-        with pytest.raises(ResourceNotFound):
-            await ours.access.RevokeKey(keys.RevokeKeyRequest(key_id=theirs.key_id))
-        with pytest.raises(ResourceNotFound):
-            await ours.access.RotateKey(keys.RotateKeyRequest(request_id="r", key_id=theirs.key_id))
-        assert await stage.rows.one("api_keys", key_id=theirs.key_id) == before
-        listed = await ours.access.ListKeys(keys.ListKeysRequest())
-        assert [key.key_id for key in listed.keys] == [ours.key_id]
-    async with stage.client(tenant, named=other) as posing:
-        with pytest.raises(ScopeMissing):
-            await posing.access.ListKeys(keys.ListKeysRequest())
-
-
 @pytest.mark.guarantee("W7")
 async def test_the_caller_stands_in_the_audit_trail(stage: Stage, tenant: str) -> None:
     async with stage.client(tenant) as admin:
