@@ -3,13 +3,14 @@
 The owner is exempt: tests play as it whatever went before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from psycopg import Connection, sql
 
 from shared.schema import states
+from shared.schema.grants import Service
 from shared.schema.states import Edge
 from shared.schema.tables.base import SCHEMA
 
@@ -79,9 +80,18 @@ def note_edges(connection: Connection[Any]) -> Callable[[], dict[str, set[Step]]
     return taken
 
 
-def declared(edges: Sequence[Edge]) -> set[Step]:
+def declared(edges: Iterable[Edge]) -> set[Step]:
     """The same as plain words."""
     return {(edge.source and str(edge.source), str(edge.target)) for edge in edges}
+
+
+def declared_of(service: Service) -> dict[str, set[Step]]:
+    """The edges of each machine that operations of this service take."""
+
+    def takes(edge: Edge) -> bool:
+        return any(operation.startswith(f"{service}.") for operation in edge.operations)
+
+    return {machine: declared(filter(takes, edges)) for machine, edges in MACHINES.items()}
 
 
 def _install(

@@ -1,4 +1,4 @@
-"""Every declared edge of an attempt to publish is taken by the ledger's operations."""
+"""Every edge that is declared to be the publisher's is taken by the ledger's operations."""
 
 from functools import partial
 
@@ -7,11 +7,9 @@ import psycopg
 from services.publisher.ledger import operations as ledger
 from services.publisher.model import Refused, Succeeded, Uncertain
 from shared.database import Database
-from tests.edges import MACHINES, declared, note_edges
+from tests.edges import declared_of, note_edges
 from tests.rows import Rows
 from tests.services.publisher.commands import claimed, review_of
-
-OURS = "publication_attempts.status"
 
 
 async def test_the_ledger_takes_each_declared_edge_and_no_other(
@@ -27,4 +25,4 @@ async def test_the_ledger_takes_each_declared_edge_and_no_other(
         for outcome in outcomes:
             claim = await claimed(database, review_of(await rows.work()))
             await database.run(partial(ledger.settle, claimed=claim, outcome=outcome))
-        assert taken()[OURS] == declared(MACHINES[OURS])
+        assert taken() == declared_of("publisher")
