@@ -121,8 +121,14 @@ async def outcomes_on_intents(desk: Desk) -> Rivalry:
 
 
 async def end_of_a_session(desk: Desk) -> Rivalry:
+    """The second's intent is the older one: a session's leases are read in that order."""
     stream = await desk.stream()
-    first, second = await leased(desk, session_id=stream.session_id)
+    pull = await desk.rows.change_request()
+    second = await desk.rows.intent()
+    first = await desk.rows.intent(pull)
+    assert first.key < second.key
+    for work in (second, first):
+        await desk.rows.lease(work, session_id=stream.session_id)
     return Rivalry(
         LEASE, values(first), values(second), lambda: desk.dispatching.end_session(stream)
     )

@@ -4,6 +4,7 @@ Method: a third connection holds the row until the neighbours were answered.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import LiteralString
 
 import pytest
@@ -175,6 +176,22 @@ async def test_an_overdue_lease_whose_intent_is_locked_is_left_and_its_neighbour
     await blocker.roll_back()
     await desk.expire()
     assert await statuses(desk, works) == ["dead"] * 3
+
+
+@pytest.mark.guarantee("X7")
+async def test_a_session_ends_although_one_of_its_leases_is_locked(
+    desk: Desk, blocker: Blocker
+) -> None:
+    stream = await desk.stream()
+    works = [await desk.running(session_id=stream.session_id) for _ in range(3)]
+    before = await desk.lease(works[1])
+    await blocker.hold(LOCK_LEASE, key=works[1].key)
+    await desk.dispatching.end_session(stream)
+    assert (await desk.rows.one("sessions"))["state"] == "ended"
+    assert await desk.lease(works[1]) == before
+    grace_ends = await desk.now() + timedelta(milliseconds=desk.settings.session_grace_ms)
+    for work in (works[0], works[2]):
+        assert (await desk.lease(work))["claimable_at"] <= grace_ends
 
 
 async def statuses(desk: Desk, works: Sequence[Work]) -> list[str]:

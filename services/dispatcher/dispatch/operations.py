@@ -13,13 +13,14 @@ from fencepost.errors import FencepostError, RequestIdReused, ResourceNotFound
 from services.dispatcher.dispatch import (
     fences_store,
     grant_operations,
+    leases_store,
     sessions_store,
     settle_operations,
 )
-from services.dispatcher.dispatch.apart_operations import Patience, apart
+from services.dispatcher.dispatch.apart_operations import Patience, Way, apart
 from services.dispatcher.dispatch.fences_store import Fence, Held
 from services.dispatcher.dispatch.grant_operations import Ask, Grant
-from services.dispatcher.dispatch.sessions_store import NewSession, Stream
+from services.dispatcher.dispatch.sessions_store import Granted, NewSession, Stream
 from services.dispatcher.dispatch.settle_operations import SettleAnswer, Settlement
 from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.settings import DispatcherSettings
@@ -69,18 +70,33 @@ class DispatchOperations:
             raise ResourceNotFound(kind="session on this stream", name=stream.session_id)
 
     async def end_session(self, stream: Stream) -> None:
-        """Ends a session that its worker closed; what it holds still keeps a grace alone."""
+        """Ends a session that its worker closed; what it holds still keeps a grace alone.
 
-        async def ended(tx: Transaction) -> None:
-            if await sessions_store.end(tx, stream):
-                await sessions_store.shorten_leases(
-                    tx,
-                    tenant=stream.tenant,
-                    session_id=stream.session_id,
-                    grace_ms=self._settings.session_grace_ms,
-                )
+        A lease whose row stays locked keeps its time (X7).
+        """
+        await self._patience.run(lambda tx, way: self._end_session(tx, stream, way))
 
-        await self._database.run(ended)
+    async def _end_session(self, tx: Transaction, stream: Stream, way: Way) -> None:
+        tenant, session_id = stream.tenant, stream.session_id
+
+        async def shorten(leases: Sequence[Granted]) -> list[int]:
+            keys = [(lease.key, lease.action) for lease in leases]
+            await leases_store.lock_leases(tx, tenant=tenant, keys=keys)
+            shortened = await sessions_store.shorten_leases(
+                tx,
+                tenant=tenant,
+                session_id=session_id,
+                keys=keys,
+                grace_ms=self._settings.session_grace_ms,
+            )
+            return [shortened]
+
+        async def leave(_: Granted) -> list[int]:
+            return []
+
+        if await sessions_store.end(tx, stream):
+            held = await sessions_store.by_session(tx, tenant=tenant, session_id=session_id)
+            await apart(tx, held, shorten, leave, way=way)
 
     async def detach_session(self, stream: Stream) -> None:
         """Notes that the stream was lost; the session may be taken up, its leases stay."""

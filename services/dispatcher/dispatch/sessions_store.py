@@ -1,4 +1,8 @@
-"""Statements on worker sessions and on the leases that they hold."""
+"""Statements on worker sessions and on the leases that they hold.
+
+What is the same for all stands in the list of what is joined, and OFFSET 0 keeps it there: a plan
+can only go from each listed row to its place in an index, whatever is known of the table.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -170,22 +174,35 @@ async def by_session(tx: Transaction, *, tenant: str, session_id: str) -> list[G
     return await tx.all(_BY_SESSION, Granted, tenant=tenant, session_id=session_id)
 
 
-_LOCK_HELD = statement("""
-    SELECT key FROM leases
-    WHERE tenant = %(tenant)s AND session_id = %(session_id)s AND state = 'running'
-    ORDER BY key, action
-    FOR UPDATE
-""")
-
 _SHORTEN = statement("""
-    UPDATE leases SET claimable_at = least(
-        claimable_at, clock_timestamp() + %(grace_ms)s * interval '1 millisecond'
+    UPDATE leases AS l SET claimable_at = least(
+        l.claimable_at, clock_timestamp() + %(grace_ms)s * interval '1 millisecond'
     )
-    WHERE tenant = %(tenant)s AND session_id = %(session_id)s AND state = 'running'
+    FROM (
+        SELECT %(tenant)s::text AS tenant, %(session_id)s::text AS session_id,
+            'running' AS state, listed.*
+        FROM unnest(%(keys)s::text[], %(actions)s::text[]) AS listed (key, action)
+        OFFSET 0
+    ) AS h
+    WHERE l.tenant = h.tenant AND l.key = h.key AND l.action = h.action
+        AND l.session_id = h.session_id AND l.state = h.state
 """)
 
 
-async def shorten_leases(tx: Transaction, *, tenant: str, session_id: str, grace_ms: int) -> int:
-    """Leaves a grace to what an ended session holds still; returns how many leases."""
-    await tx.all(_LOCK_HELD, str, tenant=tenant, session_id=session_id)
-    return await tx.execute(_SHORTEN, tenant=tenant, session_id=session_id, grace_ms=grace_ms)
+async def shorten_leases(
+    tx: Transaction,
+    *,
+    tenant: str,
+    session_id: str,
+    keys: Sequence[tuple[str, str]],
+    grace_ms: int,
+) -> int:
+    """Leaves a grace to these leases, locked by now, where the session holds them still."""
+    return await tx.execute(
+        _SHORTEN,
+        tenant=tenant,
+        session_id=session_id,
+        keys=[key for key, _ in keys],
+        actions=[action for _, action in keys],
+        grace_ms=grace_ms,
+    )

@@ -103,8 +103,7 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
         housekeeping._LOOK,
         {"tenants": ["acme", "acme", "theirs"], "queues": ["reviews", "other", "reviews"]},
     ),
-    "lock a session's": (sessions_store._LOCK_HELD, {**TENANT, "session_id": "s7"}),
-    "shorten": (sessions_store._SHORTEN, {**TENANT, "session_id": "s7", "grace_ms": 1}),
+    "shorten": (sessions_store._SHORTEN, {**PLACES, "session_id": "s7", "grace_ms": 1}),
     "move due": (housekeeping._MOVE_DUE, {"limit": 100}),
     "move unblocked": (housekeeping._MOVE_SETTLED, {"limit": 100}),
     "stored flush": (
