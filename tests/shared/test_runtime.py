@@ -161,7 +161,7 @@ async def test_spans_that_end_in_the_drain_are_exported_before_the_exit(
 ) -> None:
     async with (
         Collector.running() as collector,
-        sample(url, api_key=api_key, otlp_endpoint=collector.endpoint) as process,
+        sample(url, api_key=api_key, **exporting(collector)) as process,
     ):
         under_way = asyncio.ensure_future(call(process, WAITS_FOR_DRAIN))
         await process.logged("call begun")
@@ -169,6 +169,11 @@ async def test_spans_that_end_in_the_drain_are_exported_before_the_exit(
         await under_way
         assert await process.exited() == 0
         assert GET_INTENT in [span.name for span in collector.spans]
+
+
+def exporting(collector: Collector) -> dict[str, str]:
+    """Settings of a process whose collector may be slow."""
+    return {"otlp_endpoint": collector.endpoint, "otlp_timeout_ms": "10000"}
 
 
 async def says_draining(process: SampleProcess) -> bool:

@@ -10,11 +10,16 @@ from shared.database import Database, Transaction
 from tests.shared.database.conftest import add, settings_for, value
 from tests.waiting import until
 
+PATIENT_MS = 10_000
+"""The queue must stand long enough to be looked at."""
+
 
 async def test_who_comes_to_a_full_queue_is_told_at_once_and_the_database_is_not_called_away(
     url: str,
 ) -> None:
-    settings = settings_for(url, database_pool_max=1, concurrent_rpcs_max=1)
+    settings = settings_for(
+        url, database_pool_max=1, concurrent_rpcs_max=1, database_connect_timeout_ms=PATIENT_MS
+    )
     taken, go_on = asyncio.Event(), asyncio.Event()
 
     async def holding(tx: Transaction) -> None:
