@@ -42,12 +42,7 @@ ALL_SCOPES = [
 ]
 
 ENVIRONMENT: Mapping[Service, Mapping[str, str]] = {
-    "ingress": {
-        "INGRESS_ENDPOINT_NAME": ENDPOINT,
-        "INGRESS_ENDPOINT_TENANT": THEIRS,
-        "INGRESS_ENDPOINT_SECRET": "it is a test",
-        "INGRESS_WEBHOOK_ADDRESS": "127.0.0.1:0",
-    },
+    "ingress": {"INGRESS_WEBHOOK_ADDRESS": "127.0.0.1:0"},
     "dispatcher": {"DISPATCHER_POLL_INTERVAL_MS": "50"},
     "publisher": {"PUBLISHER_FORGE_URL": "http://127.0.0.1:9", "PUBLISHER_FORGE_TOKEN": "none"},
     "watchdog": {},

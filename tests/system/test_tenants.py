@@ -15,7 +15,8 @@ from fencepost.errors import ResourceNotFound, ScopeMissing
 from google.protobuf.message import Message
 
 from tests.database_server import DatabaseServer
-from tests.system.tenant_probes import PROBES, Ours, Probe
+from tests.system.probes import common, dispatcher, ingress, publisher, watchdog
+from tests.system.probes.asking import Ours, Probe
 from tests.system.tenants import (
     ALL_SCOPES,
     SECRET,
@@ -29,7 +30,14 @@ from tests.system.tenants import (
     their_rows,
 )
 
-pytestmark = pytest.mark.xdist_group("tenants")
+pytestmark = [pytest.mark.xdist_group("tenants"), pytest.mark.timeout(180)]
+
+PROBES = {
+    name: probes
+    for service in (common, ingress, dispatcher, publisher, watchdog)
+    for name, probes in service.PROBES.items()
+}
+"""By RPC: every way in which another tenant's id can be presented to it."""
 
 _numbers = itertools.count(1)
 
