@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 INSTALLER := $(VENV)/.installer
 RUNTIME := $(VENV)/.runtime
 DEVELOPMENT := $(VENV)/.development
+# Many tests wait more than they work. By file, so that what a module starts is started once.
+WORKERS := -n $(shell expr $$(nproc) + 1) --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 MAKEFLAGS += --no-print-directory
@@ -22,7 +24,7 @@ demo: $(RUNTIME) ## one real webhook becomes one review, on free ports with thro
 	@$(BIN)/python -m examples.demo
 
 test: $(DEVELOPMENT) ## every test that needs no container engine and no browser
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest $(WORKERS)
 
 lint: $(DEVELOPMENT) ## style, types, import contracts, proto lint and breaking, fresh stubs and locks
 	$(BIN)/ruff check .

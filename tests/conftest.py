@@ -7,6 +7,14 @@ import pytest
 from shared.schema.grants import Service
 from tests.database_server import DatabaseServer, as_service
 
+LONGEST = "tests/system/"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: a worker that came to them last would end long after the others."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
 
 @pytest.fixture(scope="session")
 def database_server(

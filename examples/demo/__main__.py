@@ -9,36 +9,45 @@ import tempfile
 from pathlib import Path
 
 from examples.child_process import StartError
-from examples.demo.cast import BOT, on_stage
+from examples.demo.cast import BOT, PAYLOAD, Pull, last_words, prepared_stage
 from examples.demo.play import Play, StepFailedError
 from examples.demo.show import say, show
 from services.suite import SuiteError
 from shared.embedded import EmbeddedPostgresError
 
 FAILURES = (StepFailedError, SuiteError, EmbeddedPostgresError, StartError, ChildProcessError)
+FAILED = 1
+STOPPED = 130
 
 
 def main() -> int:
     """Plays once."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--bot", default=BOT, help="module of another bot to play with")
-    parser.add_argument("--unsigned", action="store_true", help="leave the signature out")
-    parser.add_argument(
-        "--within-s", type=float, default=30.0, help="how long the publication may take"
-    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as folder:
         say(f"Starting the suite, a forge and a trace receiver in {folder} …")
-        try:
-            with on_stage(Path(folder), bot=options.bot) as cast:
-                play = Play(cast, signed=not options.unsigned, within_s=options.within_s)
-                return show(cast, play)
-        except FAILURES as failure:
-            say(f"FAILED: {failure}")
-            return 1
-        except KeyboardInterrupt:
-            say("Stopped.")
-            return 130
+        status = play_in(Path(folder), bot=options.bot)
+        if status == FAILED:
+            # The logs go with the folder.
+            say(last_words(Path(folder)))
+    return status
+
+
+def play_in(folder: Path, *, bot: str) -> int:
+    """Plays with data in the folder; returns the exit status."""
+    try:
+        with (
+            prepared_stage(folder) as stage,
+            stage.cast(Pull.of(PAYLOAD.read_bytes()), bot=bot) as cast,
+        ):
+            return FAILED if show(cast, Play(cast)) else 0
+    except FAILURES as failure:
+        say(f"FAILED: {failure}")
+        return FAILED
+    except KeyboardInterrupt:
+        say("Stopped.")
+        return STOPPED
 
 
 if __name__ == "__main__":

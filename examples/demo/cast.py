@@ -23,7 +23,7 @@ TENANT = "demo"
 ENDPOINT = "demo"
 WEBHOOK_SECRET = "a secret for this demonstration alone"
 STOP_TIMEOUT_S = 15.0
-LAST_WORDS = 15
+LAST_WORDS = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,19 +77,42 @@ class Cast:
             raise ChildProcessError("\n".join([f"The bot ended with code {code}:", *words]))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Everybody but the bot."""
+
+    folder: Path
+    suite: Suite
+    forge: ScriptedForge
+    receiver: TraceReceiver
+
+    @contextmanager
+    def cast(self, pull: Pull, *, bot: str = BOT) -> Iterator[Cast]:
+        """Puts the pull request on the forge and starts the bot, which is stopped at the end."""
+        fixture = PullFixture(
+            number=pull.number, head_sha=pull.head_sha, base_sha=pull.base_sha, state="open"
+        )
+        self.forge.add_repo(pull.repo_name, fixture, repo_id=pull.repo_id)
+        bot_log = self.folder / "bot.log"
+        process = _start_bot(bot, self.suite, bot_log)
+        try:
+            yield Cast(
+                suite=self.suite,
+                forge=self.forge,
+                receiver=self.receiver,
+                bot=process,
+                bot_log=bot_log,
+                pull=pull,
+            )
+        finally:
+            _stop(process)
+
+
 @contextmanager
-def on_stage(folder: Path, *, bot: str = BOT) -> Iterator[Cast]:
-    """Starts everybody on free ports with data in `folder`; stops all at the end."""
-    pull = Pull.of(PAYLOAD.read_bytes())
+def prepared_stage(folder: Path) -> Iterator[Stage]:
+    """Starts a forge, a trace receiver and the suite on free ports; stops all at the end."""
     with ExitStack() as stage:
         forge = stage.enter_context(ScriptedForge.start(folder / "forge"))
-        forge.add_repo(
-            pull.repo_name,
-            PullFixture(
-                number=pull.number, head_sha=pull.head_sha, base_sha=pull.base_sha, state="open"
-            ),
-            repo_id=pull.repo_id,
-        )
         receiver = stage.enter_context(TraceReceiver.start())
         suite = stage.enter_context(
             Suite(
@@ -99,12 +122,17 @@ def on_stage(folder: Path, *, bot: str = BOT) -> Iterator[Cast]:
                 free_ports=True,
             )
         )
-        bot_log = folder / "bot.log"
-        process = _start_bot(bot, suite, bot_log)
-        stage.callback(_stop, process)
-        yield Cast(
-            suite=suite, forge=forge, receiver=receiver, bot=process, bot_log=bot_log, pull=pull
-        )
+        yield Stage(folder=folder, suite=suite, forge=forge, receiver=receiver)
+
+
+def last_words(folder: Path) -> str:
+    """The end of every log below the folder: of the services, the database and the bot."""
+    ends = ((log, log.read_text(errors="replace")) for log in sorted(folder.rglob("*.log")))
+    return "\n".join(
+        line
+        for log, text in ends
+        for line in (f"The end of {log.name}:", *text.splitlines()[-LAST_WORDS:])
+    )
 
 
 def _environment(folder: Path, forge: ScriptedForge, receiver: TraceReceiver) -> dict[str, str]:

@@ -11,8 +11,11 @@ from examples.demo.figures import measure, wrong
 from examples.demo.play import Play, StepFailedError, show_timeline
 
 
-def show(cast: Cast, play: Play) -> int:
-    """Prints the timeline and the figures; returns 0 when all is right."""
+def show(cast: Cast, play: Play) -> list[str]:
+    """Plays, prints the timeline and the figures; returns a sentence for each thing gone wrong.
+
+    Raises StepFailedError, SuiteError, ChildProcessError.
+    """
     for service, process_id in cast.suite.process_ids.items():
         say(f"  {service:<10} {cast.suite.addresses.grpc[service]:<16} process {process_id}")
     say(f"Posting {cast.pull.url} as a signed webhook, twice …")
@@ -28,7 +31,7 @@ def show(cast: Cast, play: Play) -> int:
     for fault in faults:
         say(f"FAILED: {fault}.")
     print(json.dumps(figures.as_json()), flush=True)
-    return 1 if faults else 0
+    return faults
 
 
 def say(line: str) -> None:

@@ -1,4 +1,4 @@
-"""The demonstration succeeds as it is, and fails for every step that is broken."""
+"""The demonstration ends with 0 as it is, and with 1 when a step went wrong or a part has died."""
 
 import json
 import os
@@ -6,12 +6,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 ENDS_WITHIN_S = 90
@@ -30,7 +27,7 @@ class Ended:
 def demo(*options: str) -> Ended:
     """Plays it to its end."""
     played = subprocess.run(
-        _command(options),
+        _command(*options),
         cwd=ROOT,
         capture_output=True,
         check=False,
@@ -40,7 +37,7 @@ def demo(*options: str) -> Ended:
     return _ended(played.returncode, played.stdout, played.stderr)
 
 
-def _command(options: Sequence[str]) -> list[str]:
+def _command(*options: str) -> list[str]:
     return [sys.executable, "-m", "examples.demo", *options]
 
 
@@ -75,36 +72,18 @@ def test_one_webhook_becomes_one_review() -> None:
     assert figures["delivery"] in ended.printed
 
 
-def test_an_unsigned_webhook_fails_it() -> None:
-    ended = demo("--unsigned")
-    assert ended.status == 1
-    assert "answered 401" in ended.said
-
-
-def test_a_publication_without_the_fence_fails_it() -> None:
-    ended = demo("--bot", "tests.system.bots.without_a_fence", "--within-s", "4")
-    assert ended.status == 1
-    assert "in vain for the publication" in ended.said
-
-
-def test_a_second_review_fails_it() -> None:
-    ended = demo("--bot", "tests.system.bots.posting_twice")
-    assert ended.status == 1
-    assert "the forge must hold one review" in ended.said
-    assert ended.figures is not None
-    assert ended.figures["remote_reviews"] == 2
-
-
 def test_a_lost_flush_fails_it() -> None:
     ended = demo("--bot", "tests.system.bots.losing_a_flush")
     assert ended.status == 1
-    assert "3 flushes must be durable" in ended.said
+    assert "FAILED: 3 flushes must be durable" in ended.said
+    for log in ("bot", "dispatcher", "ingress", "postgres", "publisher", "watchdog"):
+        assert f"The end of {log}.log:" in ended.said
+    assert ended.said.count('"event": "serving"') == 4
 
 
-@pytest.mark.parametrize("service", ["dispatcher", "publisher"])
-def test_a_dead_service_fails_it(service: str) -> None:
+def test_a_dead_service_fails_it() -> None:
     playing = subprocess.Popen(
-        _command(["--bot", "tests.system.bots.losing_a_flush"]),
+        _command(),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -114,10 +93,10 @@ def test_a_dead_service_fails_it(service: str) -> None:
     seen = ""
     for line in playing.stderr:
         seen += line
-        if found := re.search(rf"^  {service} .* process (\d+)$", line):
+        if found := re.search(r"^  publisher .* process (\d+)$", line):
             os.kill(int(found[1]), signal.SIGKILL)
             break
     printed, said = playing.communicate(timeout=ENDS_WITHIN_S)
     assert playing.returncode == 1, seen + said
-    assert f"FAILED: {service} was killed by SIGKILL" in said
+    assert "FAILED: publisher was killed by SIGKILL" in said
     assert printed == "" or not printed.splitlines()[-1].startswith("{")

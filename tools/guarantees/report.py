@@ -29,7 +29,7 @@ def prove(repository: Path, page: Page) -> list[str]:
 
 def _run(repository: Path, tests: list[str]) -> None:
     print(f"running {len(tests)} tests whose result is missing, stale or bad", flush=True)
-    options = ["-q", "-n", "2", "--dist", "loadgroup"]
+    options = ["-q", "-n", "2", "--dist", "loadfile"]
     subprocess.run([sys.executable, "-m", "pytest", *options, *tests], cwd=repository, check=False)
 
 
