@@ -103,6 +103,8 @@ def test_a_row_that_names_another_key_of_the_ring_does_not_open() -> None:
         (new_key_line("K 1"), "line 1 must begin with a key id"),
         (f"{new_key_line('k1')}\n{new_key_line('k1')}", "names a key id twice"),
     ],
+    # The keys are random, and every process of a run must call the cases the same.
+    ids=["none", "many", "no key", "short key", "no base64", "no key id", "twice"],
 )
 def test_a_text_that_is_no_keyring_is_told_without_its_keys(text: str, sentence: str) -> None:
     with pytest.raises(KeyringError, match=sentence) as refused:
