@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from shared.embedded import EmbeddedPostgres
 from shared.schema.grants import SERVICES, role_of
@@ -21,6 +22,7 @@ MEMORY = Path("/dev/shm")
 MEMORY_FREE_BYTES_MIN = 2 * 1024**3
 PREFIX = "fencepost-tests-"
 CLAIM = "claimed"
+FIRST_WITH_ITERATIONS = 16
 
 SETTINGS = {
     "synchronous_commit": "off",
@@ -41,6 +43,7 @@ def main() -> None:
     ):
         migrate(server.url, role_passwords={s: password_of(s) for s in SERVICES})
         _fit_for_tests(server.url)
+        _make_logins_cheap(server)
         Started(url_of(server.url), "file_copy" if in_memory else "wal_log").write(run_folder)
         with users_file(run_folder).open("ab") as users:
             fcntl.flock(users, fcntl.LOCK_EX)
@@ -57,6 +60,21 @@ def _fit_for_tests(owner_url: str) -> None:
         for service in SERVICES:
             connection.execute(
                 sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role_of(service)))
+            )
+
+
+def _make_logins_cheap(server: EmbeddedPostgres) -> None:
+    """Tests log in thousands of times; many rounds are for passwords that could be guessed."""
+    if server.major_version < FIRST_WITH_ITERATIONS:
+        return
+    logins = {role_of(service): password_of(service) for service in SERVICES}
+    owner = conninfo_to_dict(server.url)
+    logins[str(owner["user"])] = str(owner["password"])
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("SET scram_iterations = 1")
+        for role, password in logins.items():
+            connection.execute(
+                sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), password)
             )
 
 
