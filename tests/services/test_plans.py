@@ -20,8 +20,6 @@ from shared.database import Statement
 from tests.database_server import DatabaseServer
 from tests.flood import ROWS, TENANT, flood, touched
 
-pytestmark = pytest.mark.xdist_group("plans")
-
 ASKED = 20
 ROWS_PER_ASKED_MAX = 3
 BLOCKS_PER_ASKED_MAX = 20

@@ -30,7 +30,7 @@ from tests.system.tenants import (
     their_rows,
 )
 
-pytestmark = [pytest.mark.xdist_group("tenants"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 PROBES = {
     name: probes

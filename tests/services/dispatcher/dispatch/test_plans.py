@@ -23,8 +23,6 @@ from shared.database import Statement
 from tests.database_server import DatabaseServer
 from tests.flood import flood, touched
 
-pytestmark = pytest.mark.xdist_group("dispatcher plans")
-
 ASKED = 20
 ROWS_MAX = 10 * ASKED
 BLOCKS_MAX = 30 * ASKED
