@@ -55,6 +55,7 @@ class Scope(StrEnum):
     PUBLISH = "publish"
     WAKE = "wake"
     STATUS_READ = "status_read"
+    ENDPOINTS_ADMIN = "endpoints_admin"
     KEYS_ADMIN = "keys_admin"
     OPERATE = "operate"
 
