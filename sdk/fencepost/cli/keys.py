@@ -55,6 +55,8 @@ class Scope(StrEnum):
     PUBLISH = "publish"
     WAKE = "wake"
     STATUS_READ = "status_read"
+    HEADS_READ = "heads_read"
+    CONNECTIONS_ADMIN = "connections_admin"
     ENDPOINTS_ADMIN = "endpoints_admin"
     KEYS_ADMIN = "keys_admin"
     OPERATE = "operate"
