@@ -16,6 +16,8 @@ ALL_SCOPES = (
     "status_read",
     "keys_admin",
     "endpoints_admin",
+    "connections_admin",
+    "heads_read",
     "operate",
 )
 

@@ -45,9 +45,6 @@ class Refusal(FencepostError):  # noqa: N818  (a reason is its own name)
         self.message = self.message or self.sentence.format(**vars(self))
         self.args = (self.message,)
 
-    def __str__(self) -> str:
-        return self.message
-
 
 class FieldViolation(NamedTuple):
     """One broken rule: the field's path in the request, and what it must be."""
@@ -352,6 +349,19 @@ class Overloaded(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class ForgeUnavailable(Refusal):
+    """The forge cannot say now."""
+
+    reason = "FORGE_UNAVAILABLE"
+    code = StatusCode.UNAVAILABLE
+    retriable = True
+    sentence = "The forge cannot say now ({why}): ask again after {retry_after_ms} ms."
+
+    why: str
+    retry_after_ms: int = 5000
+
+
+@dataclass(eq=False, kw_only=True)
 class BodyTooLarge(Refusal):
     """The body is over the limit."""
 
@@ -385,7 +395,5 @@ class Internal(Refusal):
     error_id: str
 
 
-ERROR_BY_REASON: dict[str, type[Refusal]] = {
-    error.reason: error for error in Refusal.__subclasses__()
-}
+ERROR_BY_REASON: dict[str, type[Refusal]] = {each.reason: each for each in Refusal.__subclasses__()}
 """The class of each reason known to this version."""

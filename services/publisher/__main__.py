@@ -2,7 +2,11 @@
 
 import asyncio
 
+from services.publisher.connections.open_operations import Connections
+from services.publisher.connections.operations import ConnectionOperations
+from services.publisher.connections.servicer import ConnectionServicer
 from services.publisher.forges.connect import Forges, configured_access
+from services.publisher.heads.operations import Resolving
 from services.publisher.operations import Publishing
 from services.publisher.servicer import LedgerServicer, PublishServicer
 from services.publisher.settings import PublisherSettings
@@ -14,15 +18,22 @@ async def main() -> None:
     """Serves until told to stop."""
     settings = load(PublisherSettings)
     async with runtime.started("publisher", settings) as service:
+        database = service.database
         forges = Forges(settings, service.tracer)
+        connections = Connections(settings.keyring, configured_access(settings))
         publishing = Publishing(
-            service.database,
-            forges.writing(configured_access(settings)),
+            database,
+            forges,
+            connections,
             service.tracer,
             record_window_ms=settings.record_window_ms,
         )
         await service.serve(
-            [PublishServicer(publishing), LedgerServicer(service.database)],
+            [
+                PublishServicer(publishing, Resolving(database, forges, connections)),
+                LedgerServicer(database),
+                ConnectionServicer(ConnectionOperations(database, connections, settings)),
+            ],
             finishing=[publishing.drained],
             closing=[forges.close],
         )

@@ -8,6 +8,7 @@ attempt that a crash left running is in doubt (P6).
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import structlog
@@ -21,16 +22,21 @@ from fencepost.errors import (
 from opentelemetry.trace import Span, Tracer
 
 from services.publisher import metrics, spans
+from services.publisher.connections.open_operations import Connections
+from services.publisher.forges.connect import Forges
 from services.publisher.forges.interface import Forge
 from services.publisher.ledger import operations as ledger
 from services.publisher.ledger.operations import Claim
 from services.publisher.model import (
     REVIEW,
+    Draft,
     Outcome,
+    Place,
     Publication,
     Published,
     PublishReview,
     Refused,
+    Slot,
     Succeeded,
     Uncertain,
 )
@@ -46,14 +52,29 @@ LONGEST_PAUSE_MS = 2000
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class _Ready:
+    """A claimed attempt with the forge that it is sent to, opened for this one call (K1)."""
+
+    claim: Claim
+    forge: Forge
+
+
 class Publishing:
-    """Publishes to one forge through the ledger."""
+    """Publishes through the ledger, to the forges that tenants are connected to."""
 
     def __init__(
-        self, database: Database, forge: Forge, tracer: Tracer, *, record_window_ms: int
+        self,
+        database: Database,
+        forges: Forges,
+        connections: Connections,
+        tracer: Tracer,
+        *,
+        record_window_ms: int,
     ) -> None:
         self._database = database
-        self._forge = forge
+        self._forges = forges
+        self._connections = connections
         self._tracer = tracer
         self._record_window_ms = record_window_ms
         self._under_way: set[asyncio.Task[Published]] = set()
@@ -88,13 +109,13 @@ class Publishing:
             return published
 
     async def _claimed_and_sent(self, command: PublishReview, span: Span) -> Published:
-        claimed = await self._claim(command)
-        if isinstance(claimed, Published):
+        ready = await self._claim(command)
+        if isinstance(ready, Published):
             spans.tell_outcome(span, spans.DUPLICATE)
-            return claimed
-        slot = claimed.slot
+            return ready
+        claimed, slot = ready.claim, ready.claim.slot
         spans.tell_attempt(span, slot)
-        outcome = await self._sent(claimed)
+        outcome = await self._sent(ready)
         publication = await self._recorded(claimed, outcome)
         status = outcome.status.value
         spans.tell_outcome(span, status)
@@ -102,21 +123,31 @@ class Publishing:
         log.info("publication attempted", **vars(slot), outcome=status)
         return _answer(claimed, outcome, publication)
 
-    async def _claim(self, command: PublishReview) -> Claim | Published:
+    async def _claim(self, command: PublishReview) -> _Ready | Published:
         claim_token = secrets.token_hex(16)
-        made: Claim | None = None
+        made: _Ready | None = None
 
-        async def in_one_transaction(tx: Transaction) -> Claim | Published:
+        async def in_one_transaction(tx: Transaction) -> _Ready | Published:
             nonlocal made
+            made = None
+            opened: list[Forge] = []
+
+            async def compose(place: Place, slot: Slot) -> Draft:
+                forge = await self._opened(tx, command, place)
+                opened.append(forge)
+                return forge.review_draft(place, command.review, slot)
+
             result = await ledger.claim(
                 tx,
                 command,
-                compose=lambda place, slot: self._forge.review_draft(place, command.review, slot),
+                compose=compose,
                 claim_token=claim_token,
                 traceparent=current_traceparent(),
             )
-            made = result if isinstance(result, Claim) else None
-            return result
+            if isinstance(result, Published):
+                return result
+            made = _Ready(result, opened[0])
+            return made
 
         try:
             return await self._database.run(in_one_transaction)
@@ -125,8 +156,16 @@ class Publishing:
                 raise
             return await self._found(made, lost)
 
-    async def _found(self, claimed: Claim, lost: DatabaseUnavailable) -> Claim:
+    async def _opened(self, tx: Transaction, command: PublishReview, place: Place) -> Forge:
+        """The forge of this place, before anything is marked: what fails here has sent nothing."""
+        access = await self._connections.open(
+            tx, tenant=command.fence.tenant, forge_instance=place.forge_instance
+        )
+        return self._forges.writing(access)
+
+    async def _found(self, ready: _Ready, lost: DatabaseUnavailable) -> _Ready:
         """The claim whose commit was not answered, once it is known that it stands. Keeps X6."""
+        claimed = ready.claim
         try:
             stands = await self._insisting(lambda tx: ledger.is_claimed(tx, claimed))
         except (DatabaseUnavailable, Overloaded):
@@ -134,11 +173,12 @@ class Publishing:
             raise lost from None
         if not stands:
             raise DatabaseUnavailable from lost
-        return claimed
+        return ready
 
-    async def _sent(self, claimed: Claim) -> Outcome:
+    async def _sent(self, ready: _Ready) -> Outcome:
+        claimed = ready.claim
         try:
-            return await self._forge.send(claimed.draft)
+            return await ready.forge.send(claimed.draft)
         except Exception as fault:
             # A fault of ours, somewhere between the claim and the answer: doubt, then the fault.
             await self._recorded(

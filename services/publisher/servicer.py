@@ -1,20 +1,29 @@
-"""Protobuf in, protobuf out, for the publisher's two services."""
+"""Protobuf in, protobuf out, for publications, their ledger and heads."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 from fencepost.common.v1 import access_pb2
 from fencepost.errors import FieldInvalid, ScopeMissing
-from fencepost.publisher.v1 import ledger_pb2, ledger_pb2_grpc, publish_pb2, publish_pb2_grpc
+from fencepost.publisher.v1 import (
+    connections_pb2,
+    heads_pb2,
+    ledger_pb2,
+    ledger_pb2_grpc,
+    publish_pb2,
+    publish_pb2_grpc,
+)
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
+from services.publisher.heads.operations import Resolved, ResolveHead, Resolving
 from services.publisher.holds import operations as holds
 from services.publisher.holds.operations import HoldScope, PlaceHold
 from services.publisher.ledger import operations as ledger
 from services.publisher.model import (
     Attempt,
     Fence,
+    ForgeKind,
     LineComment,
     Publication,
     PublishReview,
@@ -24,8 +33,18 @@ from services.publisher.model import (
 from services.publisher.operations import Publishing
 from shared.database import Database
 from shared.rpc.caller import Caller, current_caller, scope_name
-from shared.schema.states import AttemptStatus
+from shared.schema.states import AttemptStatus, ChangeRequestState
 
+FORGES: Mapping[ForgeKind, connections_pb2.ForgeKind.ValueType] = {
+    ForgeKind.FORGEJO: connections_pb2.FORGE_KIND_FORGEJO,
+    ForgeKind.GITEA: connections_pb2.FORGE_KIND_GITEA,
+    ForgeKind.GITHUB: connections_pb2.FORGE_KIND_GITHUB,
+    ForgeKind.GITLAB: connections_pb2.FORGE_KIND_GITLAB,
+}
+STATES: Mapping[ChangeRequestState, heads_pb2.ChangeRequestState.ValueType] = {
+    ChangeRequestState.OPEN: heads_pb2.CHANGE_REQUEST_STATE_OPEN,
+    ChangeRequestState.CLOSED: heads_pb2.CHANGE_REQUEST_STATE_CLOSED,
+}
 VERDICTS: Mapping[int, Verdict] = {
     publish_pb2.REVIEW_VERDICT_COMMENT: Verdict.COMMENT,
     publish_pb2.REVIEW_VERDICT_APPROVE: Verdict.APPROVE,
@@ -39,6 +58,7 @@ STATUSES: Mapping[AttemptStatus, ledger_pb2.AttemptStatus.ValueType] = {
     AttemptStatus.ABSENT: ledger_pb2.ATTEMPT_STATUS_ABSENT,
 }
 
+OTHERS_HEAD = "The API key belongs to another tenant than the request names: leave the name out."
 NOT_OF_ALL = "Only a key that belongs to no tenant, and names none, may hold everything."
 
 Context = aio.ServicerContext[object, object]
@@ -47,8 +67,9 @@ Context = aio.ServicerContext[object, object]
 class PublishServicer(publish_pb2_grpc.PublishServiceServicer):
     """PublishService."""
 
-    def __init__(self, publishing: Publishing) -> None:
+    def __init__(self, publishing: Publishing, resolving: Resolving) -> None:
         self._publishing = publishing
+        self._resolving = resolving
 
     async def PublishReview(  # noqa: N802  (the contract's name)
         self, request: publish_pb2.PublishReviewRequest, _context: Context
@@ -61,6 +82,18 @@ class PublishServicer(publish_pb2_grpc.PublishServiceServicer):
             duplicate=published.duplicate,
             digest_differs=published.digest_differs,
         )
+
+    async def ResolveHead(  # noqa: N802  (the contract's name)
+        self, request: heads_pb2.ResolveHeadRequest, _context: Context
+    ) -> heads_pb2.ResolveHeadResponse:
+        """The head of one change request, by the forge's word."""
+        command = ResolveHead(
+            tenant=_tenant_of(request, current_caller()),
+            forge_instance=request.forge_instance,
+            repo_id=request.repo_id,
+            number=request.number,
+        )
+        return _resolved(await self._resolving.resolve(command))
 
 
 class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
@@ -101,6 +134,30 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
             )
         )
         return ledger_pb2.ReleaseHoldResponse(released_at=_timestamp(released_at))
+
+
+def _tenant_of(request: heads_pb2.ResolveHeadRequest, caller: Caller) -> str:
+    """Whose connection is used: a key of no tenant says it in the request (X8)."""
+    own = caller.tenant_or_all()
+    if own is None and not request.tenant:
+        raise FieldInvalid(violations=[("tenant", "must be set, since the key belongs to none")])
+    if own is not None and request.tenant not in ("", own):
+        raise ScopeMissing(scope=scope_name(access_pb2.SCOPE_OPERATE), message=OTHERS_HEAD)
+    return own or request.tenant
+
+
+def _resolved(resolved: Resolved) -> heads_pb2.ResolveHeadResponse:
+    head = resolved.head
+    return heads_pb2.ResolveHeadResponse(
+        head_sha=head.head_sha,
+        state=STATES[head.state],
+        forge=FORGES[resolved.forge],
+        repo_name=head.repo_name,
+        base_ref=head.base_ref,
+        draft=head.draft,
+        updated_at=None if head.updated_at is None else _timestamp(head.updated_at),
+        url=head.url,
+    )
 
 
 def _publish_review(request: publish_pb2.PublishReviewRequest, *, tenant: str) -> PublishReview:

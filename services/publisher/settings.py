@@ -6,9 +6,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from shared.sealing import Keyring
 from shared.settings import MIB, Address, RuntimeSettings, is_http, is_loopback
 
 HTTP_PORT = 80
+IN_CLEAR = "would travel in clear: use https or, where something else encrypts the traffic, set"
 
 
 def _base_url(value: str) -> str:
@@ -18,6 +20,12 @@ def _base_url(value: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("must hold no credential, query or fragment")
     return value.rstrip("/")
+
+
+def _keys(value: SecretStr | None) -> SecretStr | None:
+    if value is not None:
+        Keyring.parse(value.get_secret_value())
+    return value
 
 
 class PublisherSettings(RuntimeSettings):
@@ -91,6 +99,11 @@ class PublisherSettings(RuntimeSettings):
     forge_answer_limit_bytes: int = Field(
         default=4 * MIB, ge=1024, le=64 * MIB, description="How much of an answer is read."
     )
+    sealing_keys: Annotated[SecretStr | None, AfterValidator(_keys)] = Field(
+        default=None,
+        description="Key-encryption keys for the tokens of connections, a line `id:key` each, the "
+        "key 32 bytes in base64. The first seals, all open; without one there are no connections.",
+    )
     strict_uncertain: bool = Field(
         default=False,
         description="Whether refusals by the forge are recorded as uncertain too, so that a "
@@ -104,18 +117,34 @@ class PublisherSettings(RuntimeSettings):
         "left to reconciliation.",
     )
 
+    @property
+    def keyring(self) -> Keyring | None:
+        """The key-encryption keys, where some are set."""
+        keys = self.sealing_keys
+        return None if keys is None else Keyring.parse(keys.get_secret_value())
+
+    def base_url_problem(self, base_url: str) -> str | None:
+        """Why no token may be sent to this address; None: it may."""
+        try:
+            _base_url(base_url)
+        except ValueError as error:
+            return str(error)
+        return f"the token {self._in_clear()}" if self._is_in_clear(base_url) else None
+
     @model_validator(mode="after")
     def _token_stays_encrypted(self) -> Self:
-        parts = urlsplit(self.forge_url)
-        address = f"{self._host(parts.hostname or '')}:{parts.port or HTTP_PORT}"
-        if parts.scheme == "http" and not (is_loopback(address) or self.forge_call_plaintext):
+        if self._is_in_clear(self.forge_url):
             raise ValueError(
-                f"{self.variable('forge_url')} is {self.forge_url!r}, over which the token would "
-                f"travel in clear: use https, or {self.variable('forge_call_plaintext')}=true when "
-                "something else encrypts the traffic"
+                f"{self.variable('forge_url')} is {self.forge_url!r}, over which the token "
+                f"{self._in_clear()}"
             )
         return self
 
-    @staticmethod
-    def _host(hostname: str) -> str:
-        return f"[{hostname}]" if ":" in hostname else hostname
+    def _in_clear(self) -> str:
+        return f"{IN_CLEAR} {self.variable('forge_call_plaintext')}=true"
+
+    def _is_in_clear(self, url: str) -> bool:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        address = f"{f'[{host}]' if ':' in host else host}:{parts.port or HTTP_PORT}"
+        return parts.scheme == "http" and not (is_loopback(address) or self.forge_call_plaintext)

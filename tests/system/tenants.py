@@ -24,6 +24,7 @@ from psycopg.types.json import Jsonb
 from shared.rpc.caller import Scope, scope_name
 from shared.schema.grants import SERVICES, Service
 from shared.schema.tables.base import SCHEMA, metadata
+from shared.sealing import new_key_line
 from tests.database_server import as_service
 from tests.rows import NOW, ChangeRequest, Row, Rows, Work, from_now
 from tests.service_process import service_process
@@ -44,7 +45,11 @@ ALL_SCOPES = [
 ENVIRONMENT: Mapping[Service, Mapping[str, str]] = {
     "ingress": {"INGRESS_WEBHOOK_ADDRESS": "127.0.0.1:0"},
     "dispatcher": {"DISPATCHER_POLL_INTERVAL_MS": "50"},
-    "publisher": {"PUBLISHER_FORGE_URL": "http://127.0.0.1:9", "PUBLISHER_FORGE_TOKEN": "none"},
+    "publisher": {
+        "PUBLISHER_FORGE_URL": "http://127.0.0.1:9",
+        "PUBLISHER_FORGE_TOKEN": "none",
+        "PUBLISHER_SEALING_KEYS": new_key_line("k1"),
+    },
     "watchdog": {},
 }
 

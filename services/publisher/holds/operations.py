@@ -6,13 +6,13 @@ from datetime import datetime
 
 from fencepost.errors import RequestIdReused, ResourceNotFound
 
+from services.publisher.audit_store import EVERY_TENANT, insert_audit_entry
 from services.publisher.holds import rules, store
 from services.publisher.holds.store import Answered, NewHold
 from shared.database import Transaction
 
 PLACE = "HoldPublications"
 RELEASE = "ReleaseHold"
-EVERY_TENANT = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ async def place(tx: Transaction, command: PlaceHold) -> int:
     hold_id = await store.insert_hold(
         tx, NewHold(**vars(scope), reason=command.reason, placed_by=command.key_id)
     )
-    await store.insert_audit_entry(
+    await insert_audit_entry(
         tx,
         tenant=tenant,
         key_id=command.key_id,
@@ -80,7 +80,7 @@ async def release(tx: Transaction, *, tenant: str | None, hold_id: int, key_id: 
         if lifted_before_at is None:
             raise ResourceNotFound(kind="hold", name=str(hold_id))
         return lifted_before_at
-    await store.insert_audit_entry(
+    await insert_audit_entry(
         tx,
         tenant=tenant or EVERY_TENANT,
         key_id=key_id,

@@ -1,4 +1,4 @@
-"""Statements over holds, the audit trail and request ids."""
+"""Statements over holds and request ids."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,36 +64,6 @@ _RELEASED_AT = statement("""
 async def released_at(tx: Transaction, *, tenant: str | None, hold_id: int) -> datetime | None:
     """When the hold was lifted. None: it never was, or it is not the tenant's."""
     return await tx.one(_RELEASED_AT, datetime, tenant=tenant, hold_id=hold_id)
-
-
-_INSERT_AUDIT_ENTRY = statement("""
-    INSERT INTO audit_entries (tenant, key_id, action, subject, reason, detail)
-    VALUES (
-        %(tenant)s, %(key_id)s, %(action)s, %(subject)s, %(reason)s, %(detail)s::jsonb
-    )
-""")
-
-
-async def insert_audit_entry(
-    tx: Transaction,
-    *,
-    tenant: str,
-    key_id: str,
-    action: str,
-    subject: str,
-    reason: str,
-    detail: str,
-) -> None:
-    """Writes down who did what, and why (W7); `detail` is JSON text."""
-    await tx.execute(
-        _INSERT_AUDIT_ENTRY,
-        tenant=tenant,
-        key_id=key_id,
-        action=action,
-        subject=subject,
-        reason=reason,
-        detail=detail,
-    )
 
 
 _LOCK_REQUEST = statement("""

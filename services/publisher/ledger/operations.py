@@ -5,7 +5,7 @@ A claim is one transaction immediately before one call, so it takes one command 
 unwritten.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fencepost.errors import (
@@ -38,8 +38,8 @@ from services.publisher.model import (
 from shared.database import Transaction
 from shared.schema.states import AttemptStatus
 
-Compose = Callable[[Place, Slot], Draft]
-"""Writes the request for a place, naming the slot; no I/O."""
+Compose = Callable[[Place, Slot], Awaitable[Draft]]
+"""Writes the request for a place, naming the slot; asks nobody outside of this transaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ async def claim(
     attempt = _attempt_to_make(decision, publication_id)
     await _refuse_if_held(tx, command.fence, ground.place)
     slot = Slot(key=command.fence.key, publication_id=publication_id, attempt=attempt)
-    draft = compose(ground.place, slot)
+    draft = await compose(ground.place, slot)
     claimed = Claim(fence=command.fence, slot=slot, draft=draft, claim_token=claim_token)
     made = await store.insert_attempt(
         tx, _running(command, claimed, digest=digest, traceparent=traceparent)

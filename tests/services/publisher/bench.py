@@ -7,6 +7,7 @@ from opentelemetry.trace import NoOpTracer, Tracer
 from pydantic import SecretStr
 
 from examples.scripted_forge.client import LoggedRequest, PostedReview, PullFixture, ScriptedForge
+from services.publisher.connections.open_operations import Connections
 from services.publisher.forges.connect import Forges, configured_access
 from services.publisher.operations import Publishing
 from services.publisher.settings import PublisherSettings
@@ -36,7 +37,8 @@ class Bench:
         forges = forges or self.forges(tracer=tracer, **changes)
         return Publishing(
             self.database,
-            forges.writing(configured_access(settings)),
+            forges,
+            Connections(settings.keyring, configured_access(settings)),
             tracer or NoOpTracer(),
             record_window_ms=settings.record_window_ms,
         )
@@ -46,7 +48,8 @@ class Bench:
         work = await self.rows.work(await self.rows.change_request(**values))
         pull = work.change_request
         assert pull is not None
-        self.forge.add_repo(pull.repo_name, PullFixture(number=pull.number, head_sha=pull.head_sha))
+        fixture = PullFixture(number=pull.number, head_sha=pull.head_sha)
+        self.forge.add_repo(pull.repo_name, fixture, repo_id=pull.repo_id)
         return work
 
     def repo_name(self, work: Work) -> str:

@@ -50,7 +50,7 @@ def review_of(work: Work, **changes: Any) -> PublishReview:
     return PublishReview(**{**command, **changes})
 
 
-def compose(place: Place, slot: Slot) -> Draft:
+async def compose(place: Place, slot: Slot) -> Draft:
     """Stands for a forge's own writing: names everything it was given."""
     return Draft("POST", f"/{place.repo_name}", repr(slot).encode(), evidence=f"for {slot}")
 

@@ -16,7 +16,7 @@ from fencepost.errors import (
     ResourceNotFound,
     ScopeMissing,
 )
-from fencepost.publisher.v1 import ledger_pb2, publish_pb2
+from fencepost.publisher.v1 import connections_pb2, heads_pb2, ledger_pb2, publish_pb2
 from google.protobuf.message import Message
 from psycopg import AsyncConnection
 
@@ -140,11 +140,25 @@ SCOPES = {
     "GetPublication": "status_read",
     "HoldPublications": "operate",
     "ReleaseHold": "operate",
+    "ResolveHead": "heads_read",
+    "PutConnection": "connections_admin",
+    "ListConnections": "connections_admin",
+    "DisableConnection": "connections_admin",
+    "RotateSealingKey": "connections_admin",
 }
 REQUESTS: dict[str, Message] = {
     "GetPublication": ledger_pb2.GetPublicationRequest(publication_id=1),
     "HoldPublications": hold(whole_tenant=True),
     "ReleaseHold": ledger_pb2.ReleaseHoldRequest(hold_id=1),
+    "ResolveHead": heads_pb2.ResolveHeadRequest(forge_instance="github.com", repo_id=1, number=1),
+    "PutConnection": connections_pb2.PutConnectionRequest(
+        forge_instance="gitlab.test",
+        forge=connections_pb2.FORGE_KIND_GITLAB,
+        base_url="https://gitlab.test/api/v4",
+    ),
+    "ListConnections": connections_pb2.ListConnectionsRequest(),
+    "DisableConnection": connections_pb2.DisableConnectionRequest(forge_instance="gitlab.test"),
+    "RotateSealingKey": connections_pb2.RotateSealingKeyRequest(),
 }
 
 
@@ -152,7 +166,7 @@ REQUESTS: dict[str, Message] = {
 @pytest.mark.parametrize("rpc", SCOPES)
 async def test_every_call_needs_its_scope(tenant: Tenant, rpc: str) -> None:
     request = REQUESTS.get(rpc) or review_request(await tenant.work())
-    others = {"work", "publish", "status_read", "operate", "keys_admin"} - {SCOPES[rpc]}
+    others = {*SCOPES.values(), "work", "keys_admin"} - {SCOPES[rpc]}
     refusal = await tenant.refusal(rpc, request, *others)
     assert isinstance(refusal, ScopeMissing)
     assert refusal.scope == SCOPES[rpc]

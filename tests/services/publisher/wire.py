@@ -7,7 +7,12 @@ from typing import Any
 import grpc
 from fencepost.common.v1 import key_pb2
 from fencepost.metadata import AUTHORIZATION, BEARER, TENANT
-from fencepost.publisher.v1 import ledger_pb2_grpc, publish_pb2, publish_pb2_grpc
+from fencepost.publisher.v1 import (
+    connections_pb2_grpc,
+    ledger_pb2_grpc,
+    publish_pb2,
+    publish_pb2_grpc,
+)
 from fencepost.status import from_rpc_error
 from google.protobuf.message import Message
 from grpc import aio
@@ -37,13 +42,15 @@ class Caller:
     def __init__(self, channel: aio.Channel, api_key: str, tenant: str | None) -> None:
         named = [(TENANT, tenant)] if tenant else []
         self._metadata = ((AUTHORIZATION, BEARER + api_key), *named)
-        self._publish = publish_pb2_grpc.PublishServiceStub(channel)
-        self._ledger = ledger_pb2_grpc.LedgerServiceStub(channel)
+        self._stubs = (
+            publish_pb2_grpc.PublishServiceStub(channel),
+            ledger_pb2_grpc.LedgerServiceStub(channel),
+            connections_pb2_grpc.ConnectionServiceStub(channel),
+        )
 
     async def call(self, rpc: str, request: Message) -> Any:
         """The answer; raises the error class that the server raised."""
-        stub = self._publish if rpc == "PublishReview" else self._ledger
-        method = getattr(stub, rpc)
+        [method] = [getattr(stub, rpc) for stub in self._stubs if hasattr(stub, rpc)]
         try:
             return await method(request, metadata=self._metadata, timeout=DEADLINE_S)
         except grpc.aio.AioRpcError as error:

@@ -72,6 +72,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION: a stored secret is sealed under a key that the service does not have."""
     ERROR_REASON_SECRET_TAMPERED: _ErrorReason.ValueType  # 24
     """FAILED_PRECONDITION: a stored secret is not what was sealed there."""
+    ERROR_REASON_FORGE_UNAVAILABLE: _ErrorReason.ValueType  # 25
+    """UNAVAILABLE: the forge cannot say now; ask again after the given delay."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: carried as google.rpc.ErrorInfo{domain: "fencepost", reason: …},
@@ -128,4 +130,6 @@ ERROR_REASON_SEALING_KEY_UNKNOWN: ErrorReason.ValueType  # 23
 """FAILED_PRECONDITION: a stored secret is sealed under a key that the service does not have."""
 ERROR_REASON_SECRET_TAMPERED: ErrorReason.ValueType  # 24
 """FAILED_PRECONDITION: a stored secret is not what was sealed there."""
+ERROR_REASON_FORGE_UNAVAILABLE: ErrorReason.ValueType  # 25
+"""UNAVAILABLE: the forge cannot say now; ask again after the given delay."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from fencepost.common.v1 import access_pb2 as fencepost_dot_common_dot_v1_dot_access__pb2
 from fencepost.common.v1 import key_pb2 as fencepost_dot_common_dot_v1_dot_key__pb2
+from fencepost.publisher.v1 import heads_pb2 as fencepost_dot_publisher_dot_v1_dot_heads__pb2
 from fencepost.publisher.v1 import ledger_pb2 as fencepost_dot_publisher_dot_v1_dot_ledger__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/publisher/v1/publish.proto\x12\x16\x66\x65ncepost.publisher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a#fencepost/publisher/v1/ledger.proto\"[\n\rReviewComment\x12\x18\n\x04path\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 \x12\x15\n\x04line\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02 \x00\x12\x19\n\x04\x62ody\x18\x03 \x01(\tB\x0b\xbaH\x08r\x06\x10\x01\x18\x80\x80\x04\"\xf8\x02\n\x14PublishReviewRequest\x12\x31\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x1a.fencepost.common.v1.FenceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\tintent_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12#\n\x12\x63heckpoint_version\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12/\n\x04name\x18\x04 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12\x18\n\x07ordinal\x18\x05 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x42\n\x07verdict\x18\x06 \x01(\x0e\x32%.fencepost.publisher.v1.ReviewVerdictB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x19\n\x04\x62ody\x18\x07 \x01(\tB\x0b\xbaH\x08r\x06\x10\x01\x18\x80\x80\x04\x12\x42\n\x08\x63omments\x18\x08 \x03(\x0b\x32%.fencepost.publisher.v1.ReviewCommentB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07\"|\n\x15PublishReviewResponse\x12\x38\n\x0bpublication\x18\x01 \x01(\x0b\x32#.fencepost.publisher.v1.Publication\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12\x16\n\x0e\x64igest_differs\x18\x03 \x01(\x08*\x8b\x01\n\rReviewVerdict\x12\x1e\n\x1aREVIEW_VERDICT_UNSPECIFIED\x10\x00\x12\x1a\n\x16REVIEW_VERDICT_COMMENT\x10\x01\x12\x1a\n\x16REVIEW_VERDICT_APPROVE\x10\x02\x12\"\n\x1eREVIEW_VERDICT_REQUEST_CHANGES\x10\x03\x32\x84\x01\n\x0ePublishService\x12r\n\rPublishReview\x12,.fencepost.publisher.v1.PublishReviewRequest\x1a-.fencepost.publisher.v1.PublishReviewResponse\"\x04\xe8\xe0\x18\x06\x42I\n\x1a\x64\x65v.fencepost.publisher.v1P\x01Z)fencepost.dev/go/publisher/v1;publisherv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/publisher/v1/publish.proto\x12\x16\x66\x65ncepost.publisher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\"fencepost/publisher/v1/heads.proto\x1a#fencepost/publisher/v1/ledger.proto\"[\n\rReviewComment\x12\x18\n\x04path\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80 \x12\x15\n\x04line\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02 \x00\x12\x19\n\x04\x62ody\x18\x03 \x01(\tB\x0b\xbaH\x08r\x06\x10\x01\x18\x80\x80\x04\"\xf8\x02\n\x14PublishReviewRequest\x12\x31\n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x1a.fencepost.common.v1.FenceB\x06\xbaH\x03\xc8\x01\x01\x12\x1a\n\tintent_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12#\n\x12\x63heckpoint_version\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12/\n\x04name\x18\x04 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12\x18\n\x07ordinal\x18\x05 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x42\n\x07verdict\x18\x06 \x01(\x0e\x32%.fencepost.publisher.v1.ReviewVerdictB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x19\n\x04\x62ody\x18\x07 \x01(\tB\x0b\xbaH\x08r\x06\x10\x01\x18\x80\x80\x04\x12\x42\n\x08\x63omments\x18\x08 \x03(\x0b\x32%.fencepost.publisher.v1.ReviewCommentB\t\xbaH\x06\x92\x01\x03\x10\xe8\x07\"|\n\x15PublishReviewResponse\x12\x38\n\x0bpublication\x18\x01 \x01(\x0b\x32#.fencepost.publisher.v1.Publication\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12\x16\n\x0e\x64igest_differs\x18\x03 \x01(\x08*\x8b\x01\n\rReviewVerdict\x12\x1e\n\x1aREVIEW_VERDICT_UNSPECIFIED\x10\x00\x12\x1a\n\x16REVIEW_VERDICT_COMMENT\x10\x01\x12\x1a\n\x16REVIEW_VERDICT_APPROVE\x10\x02\x12\"\n\x1eREVIEW_VERDICT_REQUEST_CHANGES\x10\x03\x32\xf2\x01\n\x0ePublishService\x12r\n\rPublishReview\x12,.fencepost.publisher.v1.PublishReviewRequest\x1a-.fencepost.publisher.v1.PublishReviewResponse\"\x04\xe8\xe0\x18\x06\x12l\n\x0bResolveHead\x12*.fencepost.publisher.v1.ResolveHeadRequest\x1a+.fencepost.publisher.v1.ResolveHeadResponse\"\x04\xe8\xe0\x18\x0e\x42I\n\x1a\x64\x65v.fencepost.publisher.v1P\x01Z)fencepost.dev/go/publisher/v1;publisherv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,14 +61,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUBLISHREVIEWREQUEST'].fields_by_name['comments']._serialized_options = b'\272H\006\222\001\003\020\350\007'
   _globals['_PUBLISHSERVICE'].methods_by_name['PublishReview']._loaded_options = None
   _globals['_PUBLISHSERVICE'].methods_by_name['PublishReview']._serialized_options = b'\350\340\030\006'
-  _globals['_REVIEWVERDICT']._serialized_start=794
-  _globals['_REVIEWVERDICT']._serialized_end=933
-  _globals['_REVIEWCOMMENT']._serialized_start=195
-  _globals['_REVIEWCOMMENT']._serialized_end=286
-  _globals['_PUBLISHREVIEWREQUEST']._serialized_start=289
-  _globals['_PUBLISHREVIEWREQUEST']._serialized_end=665
-  _globals['_PUBLISHREVIEWRESPONSE']._serialized_start=667
-  _globals['_PUBLISHREVIEWRESPONSE']._serialized_end=791
-  _globals['_PUBLISHSERVICE']._serialized_start=936
-  _globals['_PUBLISHSERVICE']._serialized_end=1068
+  _globals['_PUBLISHSERVICE'].methods_by_name['ResolveHead']._loaded_options = None
+  _globals['_PUBLISHSERVICE'].methods_by_name['ResolveHead']._serialized_options = b'\350\340\030\016'
+  _globals['_REVIEWVERDICT']._serialized_start=830
+  _globals['_REVIEWVERDICT']._serialized_end=969
+  _globals['_REVIEWCOMMENT']._serialized_start=231
+  _globals['_REVIEWCOMMENT']._serialized_end=322
+  _globals['_PUBLISHREVIEWREQUEST']._serialized_start=325
+  _globals['_PUBLISHREVIEWREQUEST']._serialized_end=701
+  _globals['_PUBLISHREVIEWRESPONSE']._serialized_start=703
+  _globals['_PUBLISHREVIEWRESPONSE']._serialized_end=827
+  _globals['_PUBLISHSERVICE']._serialized_start=972
+  _globals['_PUBLISHSERVICE']._serialized_end=1214
 # @@protoc_insertion_point(module_scope)

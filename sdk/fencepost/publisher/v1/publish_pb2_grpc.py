@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from fencepost.publisher.v1 import heads_pb2 as fencepost_dot_publisher_dot_v1_dot_heads__pb2
 from fencepost.publisher.v1 import publish_pb2 as fencepost_dot_publisher_dot_v1_dot_publish__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -26,8 +27,9 @@ if _version_not_supported:
 
 
 class PublishServiceStub:
-    """Sends mutations to a forge, each through the ledger. Never retried by a client: a repeat with
-    the same identity returns the stored result, or says that it is in doubt.
+    """Speaks to forges with the credentials that the publisher holds. Mutations go through the ledger
+    and are never retried by a client: a repeat with the same identity returns the stored result, or
+    says that it is in doubt.
     """
 
     def __init__(self, channel):
@@ -41,15 +43,29 @@ class PublishServiceStub:
                 request_serializer=fencepost_dot_publisher_dot_v1_dot_publish__pb2.PublishReviewRequest.SerializeToString,
                 response_deserializer=fencepost_dot_publisher_dot_v1_dot_publish__pb2.PublishReviewResponse.FromString,
                 _registered_method=True)
+        self.ResolveHead = channel.unary_unary(
+                '/fencepost.publisher.v1.PublishService/ResolveHead',
+                request_serializer=fencepost_dot_publisher_dot_v1_dot_heads__pb2.ResolveHeadRequest.SerializeToString,
+                response_deserializer=fencepost_dot_publisher_dot_v1_dot_heads__pb2.ResolveHeadResponse.FromString,
+                _registered_method=True)
 
 
 class PublishServiceServicer:
-    """Sends mutations to a forge, each through the ledger. Never retried by a client: a repeat with
-    the same identity returns the stored result, or says that it is in doubt.
+    """Speaks to forges with the credentials that the publisher holds. Mutations go through the ledger
+    and are never retried by a client: a repeat with the same identity returns the stored result, or
+    says that it is in doubt.
     """
 
     def PublishReview(self, request, context):
         """Posts one review on the change request of the caller's live lease.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveHead(self, request, context):
+        """Asks the forge for a change request's head. NOT_FOUND names what is missing: the "connection"
+        or, by the forge's word, the "change request". FORGE_UNAVAILABLE: it cannot say now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -63,6 +79,11 @@ def add_PublishServiceServicer_to_server(servicer, server):
                     request_deserializer=fencepost_dot_publisher_dot_v1_dot_publish__pb2.PublishReviewRequest.FromString,
                     response_serializer=fencepost_dot_publisher_dot_v1_dot_publish__pb2.PublishReviewResponse.SerializeToString,
             ),
+            'ResolveHead': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveHead,
+                    request_deserializer=fencepost_dot_publisher_dot_v1_dot_heads__pb2.ResolveHeadRequest.FromString,
+                    response_serializer=fencepost_dot_publisher_dot_v1_dot_heads__pb2.ResolveHeadResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'fencepost.publisher.v1.PublishService', rpc_method_handlers)
@@ -72,8 +93,9 @@ def add_PublishServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PublishService:
-    """Sends mutations to a forge, each through the ledger. Never retried by a client: a repeat with
-    the same identity returns the stored result, or says that it is in doubt.
+    """Speaks to forges with the credentials that the publisher holds. Mutations go through the ledger
+    and are never retried by a client: a repeat with the same identity returns the stored result, or
+    says that it is in doubt.
     """
 
     @staticmethod
@@ -93,6 +115,33 @@ class PublishService:
             '/fencepost.publisher.v1.PublishService/PublishReview',
             fencepost_dot_publisher_dot_v1_dot_publish__pb2.PublishReviewRequest.SerializeToString,
             fencepost_dot_publisher_dot_v1_dot_publish__pb2.PublishReviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveHead(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fencepost.publisher.v1.PublishService/ResolveHead',
+            fencepost_dot_publisher_dot_v1_dot_heads__pb2.ResolveHeadRequest.SerializeToString,
+            fencepost_dot_publisher_dot_v1_dot_heads__pb2.ResolveHeadResponse.FromString,
             options,
             channel_credentials,
             insecure,

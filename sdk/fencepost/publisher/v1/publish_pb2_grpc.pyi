@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from fencepost.publisher.v1 import heads_pb2 as _heads_pb2
 from fencepost.publisher.v1 import publish_pb2 as _publish_pb2
 from grpc import aio as _aio
 import abc as _abc_1
@@ -27,8 +28,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PublishServiceStub:
-    """Sends mutations to a forge, each through the ledger. Never retried by a client: a repeat with
-    the same identity returns the stored result, or says that it is in doubt.
+    """Speaks to forges with the credentials that the publisher holds. Mutations go through the ledger
+    and are never retried by a client: a repeat with the same identity returns the stored result, or
+    says that it is in doubt.
     """
 
     @_typing.overload
@@ -37,20 +39,30 @@ class PublishServiceStub:
     def __new__(cls, channel: _aio.Channel) -> PublishServiceAsyncStub: ...
     PublishReview: _grpc.UnaryUnaryMultiCallable[_publish_pb2.PublishReviewRequest, _publish_pb2.PublishReviewResponse]
     """Posts one review on the change request of the caller's live lease."""
+    ResolveHead: _grpc.UnaryUnaryMultiCallable[_heads_pb2.ResolveHeadRequest, _heads_pb2.ResolveHeadResponse]
+    """Asks the forge for a change request's head. NOT_FOUND names what is missing: the "connection"
+    or, by the forge's word, the "change request". FORGE_UNAVAILABLE: it cannot say now.
+    """
 
 @_typing.type_check_only
 class PublishServiceAsyncStub(PublishServiceStub):
-    """Sends mutations to a forge, each through the ledger. Never retried by a client: a repeat with
-    the same identity returns the stored result, or says that it is in doubt.
+    """Speaks to forges with the credentials that the publisher holds. Mutations go through the ledger
+    and are never retried by a client: a repeat with the same identity returns the stored result, or
+    says that it is in doubt.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PublishReview: _aio.UnaryUnaryMultiCallable[_publish_pb2.PublishReviewRequest, _publish_pb2.PublishReviewResponse]  # type: ignore[assignment]
     """Posts one review on the change request of the caller's live lease."""
+    ResolveHead: _aio.UnaryUnaryMultiCallable[_heads_pb2.ResolveHeadRequest, _heads_pb2.ResolveHeadResponse]  # type: ignore[assignment]
+    """Asks the forge for a change request's head. NOT_FOUND names what is missing: the "connection"
+    or, by the forge's word, the "change request". FORGE_UNAVAILABLE: it cannot say now.
+    """
 
 class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Sends mutations to a forge, each through the ledger. Never retried by a client: a repeat with
-    the same identity returns the stored result, or says that it is in doubt.
+    """Speaks to forges with the credentials that the publisher holds. Mutations go through the ledger
+    and are never retried by a client: a repeat with the same identity returns the stored result, or
+    says that it is in doubt.
     """
 
     @_abc_1.abstractmethod
@@ -60,5 +72,15 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_publish_pb2.PublishReviewResponse, _abc.Awaitable[_publish_pb2.PublishReviewResponse]]:
         """Posts one review on the change request of the caller's live lease."""
+
+    @_abc_1.abstractmethod
+    def ResolveHead(
+        self,
+        request: _heads_pb2.ResolveHeadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_heads_pb2.ResolveHeadResponse, _abc.Awaitable[_heads_pb2.ResolveHeadResponse]]:
+        """Asks the forge for a change request's head. NOT_FOUND names what is missing: the "connection"
+        or, by the forge's word, the "change request". FORGE_UNAVAILABLE: it cannot say now.
+        """
 
 def add_PublishServiceServicer_to_server(servicer: PublishServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
