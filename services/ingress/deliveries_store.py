@@ -1,6 +1,7 @@
 """Statements on stored deliveries; a row is written once and never changed."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,6 +30,7 @@ class DeliveryWrite:
     outcome: DeliveryOutcome
     reason: str
     matched_delivery_id: str | None
+    intent_ids: tuple[int, ...]
     key: str | None
     key_label: str | None
     repo_id: int | None
@@ -37,43 +39,55 @@ class DeliveryWrite:
     traceparent: str
 
 
-_INSERT_DELIVERY = statement("""
+_INSERT_DELIVERIES = statement("""
     INSERT INTO deliveries (delivery_seq, tenant, endpoint, delivery_id, forge, forge_instance,
         event, event_action, content_type, body, body_sha256, outcome, reason,
-        matched_delivery_id, key, key_label, repo_id, number, projection, traceparent)
+        matched_delivery_id, intent_ids, key, key_label, repo_id, number, projection, traceparent)
     OVERRIDING SYSTEM VALUE
-    VALUES (coalesce(%(delivery_seq)s, nextval('deliveries_delivery_seq_seq')), %(tenant)s,
-        %(endpoint)s, %(delivery_id)s, %(forge)s, %(forge_instance)s, %(event)s,
-        %(event_action)s, %(content_type)s, %(body)s, %(body_sha256)s, %(outcome)s, %(reason)s,
-        %(matched_delivery_id)s, %(key)s, %(key_label)s, %(repo_id)s, %(number)s,
-        %(projection)s, %(traceparent)s)
+    SELECT coalesce(n.delivery_seq, nextval('deliveries_delivery_seq_seq')), n.tenant,
+        n.endpoint, n.delivery_id, n.forge, n.forge_instance, n.event, n.event_action,
+        n.content_type, n.body, n.body_sha256, n.outcome, n.reason, n.matched_delivery_id,
+        n.intent_ids::bigint[], n.key, n.key_label, n.repo_id, n.number, n.projection::jsonb,
+        n.traceparent
+    FROM unnest(
+        %(delivery_seqs)s::bigint[], %(tenants)s::text[], %(endpoints)s::text[],
+        %(delivery_ids)s::text[], %(forges)s::text[], %(forge_instances)s::text[],
+        %(events)s::text[], %(event_actions)s::text[], %(content_types)s::text[],
+        %(bodies)s::bytea[], %(digests)s::bytea[], %(outcomes)s::text[], %(reasons)s::text[],
+        %(matched_delivery_ids)s::text[], %(intent_ids)s::text[], %(keys)s::text[],
+        %(key_labels)s::text[], %(repo_ids)s::bigint[], %(numbers)s::bigint[],
+        %(projections)s::text[], %(traceparents)s::text[]
+    ) AS n (delivery_seq, tenant, endpoint, delivery_id, forge, forge_instance, event,
+        event_action, content_type, body, body_sha256, outcome, reason, matched_delivery_id,
+        intent_ids, key, key_label, repo_id, number, projection, traceparent)
 """)
 
 
-async def insert_delivery(tx: Transaction, write: DeliveryWrite) -> None:
-    """Stores the delivery; its marker and intents stand in the same transaction (I2)."""
+async def insert_deliveries(tx: Transaction, writes: Sequence[DeliveryWrite]) -> None:
+    """Stores deliveries; their markers and intents stand in the same transaction (I2)."""
     await tx.execute(
-        _INSERT_DELIVERY,
-        delivery_seq=write.delivery_seq,
-        tenant=write.tenant,
-        endpoint=write.endpoint,
-        delivery_id=write.delivery_id,
-        forge=write.forge,
-        forge_instance=write.forge_instance,
-        event=write.event,
-        event_action=write.event_action,
-        content_type=write.content_type,
-        body=write.body,
-        body_sha256=write.body_sha256,
-        outcome=write.outcome,
-        reason=write.reason,
-        matched_delivery_id=write.matched_delivery_id,
-        key=write.key,
-        key_label=write.key_label,
-        repo_id=write.repo_id,
-        number=write.number,
-        projection=dict(write.projection),
-        traceparent=write.traceparent,
+        _INSERT_DELIVERIES,
+        delivery_seqs=[write.delivery_seq for write in writes],
+        tenants=[write.tenant for write in writes],
+        endpoints=[write.endpoint for write in writes],
+        delivery_ids=[write.delivery_id for write in writes],
+        forges=[write.forge for write in writes],
+        forge_instances=[write.forge_instance for write in writes],
+        events=[write.event for write in writes],
+        event_actions=[write.event_action for write in writes],
+        content_types=[write.content_type for write in writes],
+        bodies=[write.body for write in writes],
+        digests=[write.body_sha256 for write in writes],
+        outcomes=[write.outcome.value for write in writes],
+        reasons=[str(write.reason) for write in writes],
+        matched_delivery_ids=[write.matched_delivery_id for write in writes],
+        intent_ids=[f"{{{','.join(map(str, write.intent_ids))}}}" for write in writes],
+        keys=[write.key for write in writes],
+        key_labels=[write.key_label for write in writes],
+        repo_ids=[write.repo_id for write in writes],
+        numbers=[write.number for write in writes],
+        projections=[json.dumps(dict(write.projection)) for write in writes],
+        traceparents=[write.traceparent for write in writes],
     )
 
 
@@ -81,37 +95,43 @@ async def insert_delivery(tx: Transaction, write: DeliveryWrite) -> None:
 class FirstResult:
     """What the first submission of a delivery id was answered."""
 
+    turn: int
     first_delivery_id: str
     intent_ids: tuple[int, ...]
     reason: str
 
 
-_FIND_FIRST_RESULT = statement("""
-    SELECT coalesce(d.matched_delivery_id, d.delivery_id) AS first_delivery_id,
-        ARRAY(
-            SELECT i.intent_id
-            FROM deliveries AS made
-            JOIN intents AS i ON i.delivery_seq = made.delivery_seq AND i.tenant = made.tenant
-            WHERE made.tenant = d.tenant AND i.key = d.key
-                AND made.delivery_id = coalesce(d.matched_delivery_id, d.delivery_id)
-            ORDER BY i.intent_id
-        ) AS intent_ids,
-        d.reason
-    FROM deliveries AS d
-    WHERE d.tenant = %(tenant)s AND d.endpoint = %(endpoint)s AND d.delivery_id = %(delivery_id)s
-        AND d.outcome <> 'refused'
-    ORDER BY d.delivery_seq DESC
-    LIMIT 1
+_FIND_FIRST_RESULTS = statement("""
+    SELECT n.turn, found.first_delivery_id, found.intent_ids, found.reason
+    FROM unnest(%(tenants)s::text[], %(endpoints)s::text[], %(delivery_ids)s::text[])
+        WITH ORDINALITY AS n (tenant, endpoint, delivery_id, turn),
+    LATERAL (
+        SELECT coalesce(d.matched_delivery_id, d.delivery_id) AS first_delivery_id, d.intent_ids,
+            d.reason
+        FROM deliveries AS d
+        WHERE d.tenant = n.tenant AND d.endpoint = n.endpoint AND d.delivery_id = n.delivery_id
+            AND d.outcome <> 'refused'
+        ORDER BY d.delivery_seq DESC
+        LIMIT 1
+    ) AS found
 """)
 
 
-async def find_first_result(
-    tx: Transaction, *, tenant: str, endpoint: str, delivery_id: str
-) -> FirstResult | None:
-    """The answer to repeat; None when the delivery is no longer kept."""
-    return await tx.one(
-        _FIND_FIRST_RESULT, FirstResult, tenant=tenant, endpoint=endpoint, delivery_id=delivery_id
+async def find_first_results(
+    tx: Transaction, deliveries: Sequence[tuple[str, str, str]]
+) -> dict[int, FirstResult]:
+    """The answers to repeat by tenant, endpoint and id, counted from 1 as they are listed.
+
+    One whose delivery is no longer kept is missing.
+    """
+    rows = await tx.all(
+        _FIND_FIRST_RESULTS,
+        FirstResult,
+        tenants=[tenant for tenant, _, _ in deliveries],
+        endpoints=[endpoint for _, endpoint, _ in deliveries],
+        delivery_ids=[delivery_id for _, _, delivery_id in deliveries],
     )
+    return {row.turn: row for row in rows}
 
 
 @dataclass(frozen=True)

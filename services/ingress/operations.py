@@ -1,6 +1,7 @@
 """Takes deliveries in, and finds them again. The file to read first is `take_operations`."""
 
 import hashlib
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from fencepost.errors import (
     DatabaseUnavailable,
     DeliveryConflict,
     FieldInvalid,
+    Internal,
     Refusal,
     ResourceNotFound,
 )
@@ -26,14 +28,17 @@ from services.ingress import (
 )
 from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
 from services.ingress.deliveries_store import DeliveryRow
+from services.ingress.intake.items import Item
 from services.ingress.large_bodies import apart
 from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
-from services.ingress.take_operations import Item
+from services.ingress.take_operations import TakenIn
 from shared import semantic
-from shared.database import Database, Transaction
+from shared.database import ROW_REFUSED, Database, Transaction, Work
 from shared.schema.states import DeliveryOutcome
+
+ERROR_ID_BYTES = 8
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +71,7 @@ class Intake:
         taken = iter(await self._take_in(items) if items else [])
         outcomes = [next(taken) if isinstance(each, Item) else each for each in read]
         for submission, outcome in zip(submissions, outcomes, strict=True):
-            self._tell(submission, outcome)
+            tell(submission, outcome)
         return outcomes
 
     async def keep_refused(self, submission: Submission, refusal: Refusal) -> None:
@@ -104,42 +109,76 @@ class Intake:
             return FieldInvalid(violations=[(malformed.field, malformed.sentence)])
 
     async def _take_in(self, items: Sequence[Item]) -> list[SubmissionOutcome]:
+        """Takes a list in; where the database refuses one item, its neighbours go without it.
+
+        At most two transactions an item. The only item of a list raises what refused it.
+        """
+        try:
+            return await self._commit(items)
+        except ROW_REFUSED as error:
+            if len(items) == 1:
+                raise
+            log.warning("a list is taken in by halves: one item was refused", why=_why(error))
+        middle = len(items) // 2
+        return [*await self._half(items[:middle]), *await self._half(items[middle:])]
+
+    async def _half(self, items: Sequence[Item]) -> Sequence[SubmissionOutcome]:
+        try:
+            return await self._take_in(items)
+        except ROW_REFUSED as error:
+            error_id = secrets.token_hex(ERROR_ID_BYTES)
+            log.error("a delivery was refused by the database", error_id=error_id, why=_why(error))
+            return [Internal(error_id=error_id)]
+        except Refusal as refusal:
+            return [refusal] * len(items)
+
+    async def _commit(self, items: Sequence[Item]) -> list[SubmissionOutcome]:
         ttl_seconds = self.settings.dedupe_ttl_seconds
 
-        async def taken(tx: Transaction) -> list[SubmissionOutcome]:
+        async def work(tx: Transaction) -> TakenIn:
             return await take_operations.take_in(tx, items, ttl_seconds)
 
         try:
-            return await self.database.run(taken)
+            taken = await self.database.run(work)
         except DatabaseUnavailable as lost:
             if not lost.outcome_unknown:
                 raise
-            unknown = lost
-        # The delivery ids say what became of the lost COMMIT: all new, or all taken in (X6).
+            taken = await self._again(work, lost)
+        for queue in taken.filled_queues:
+            self.wake(queue)
+        return taken.outcomes
+
+    async def _again(self, work: Work[TakenIn], unknown: DatabaseUnavailable) -> TakenIn:
+        """The delivery ids say what became of the lost COMMIT: all new, or all taken in (X6)."""
         try:
-            return await self.database.run(taken)
+            return await self.database.run(work)
         except DatabaseUnavailable:
             raise unknown from None
 
-    def _tell(self, submission: Submission, outcome: SubmissionOutcome) -> None:
-        endpoint = submission.endpoint
-        said = outcome.outcome.value if isinstance(outcome, Taken) else outcome.reason
-        trace.get_current_span().set_attributes(
-            {
-                semantic.TENANT: endpoint.tenant,
-                semantic.ENDPOINT: endpoint.name,
-                semantic.DELIVERY_ID: submission.delivery_id,
-                semantic.OUTCOME: said,
-            }
-        )
-        if isinstance(outcome, Taken):
-            DELIVERIES.labels(endpoint.name, said).inc()
-            if outcome.outcome is DeliveryOutcome.ACCEPTED:
-                self.wake(endpoint.routes[0].queue)
-            return
-        DELIVERY_REFUSALS.labels(endpoint.name, said).inc()
-        if isinstance(outcome, DeliveryConflict):
-            log.warning("a delivery id came again with another body", why=str(outcome))
+
+def tell(submission: Submission, outcome: SubmissionOutcome) -> None:
+    """Counts the outcome and says it in the span."""
+    endpoint = submission.endpoint
+    said = outcome.outcome.value if isinstance(outcome, Taken) else outcome.reason
+    trace.get_current_span().set_attributes(
+        {
+            semantic.TENANT: endpoint.tenant,
+            semantic.ENDPOINT: endpoint.name,
+            semantic.DELIVERY_ID: submission.delivery_id,
+            semantic.OUTCOME: said,
+        }
+    )
+    if isinstance(outcome, Taken):
+        DELIVERIES.labels(endpoint.name, said).inc()
+        return
+    DELIVERY_REFUSALS.labels(endpoint.name, said).inc()
+    if isinstance(outcome, DeliveryConflict):
+        log.warning("a delivery id came again with another body", why=str(outcome))
+
+
+def _why(error: Exception) -> str:
+    """What the server said, without the row, which may hold what must not be told."""
+    return str(error).partition("\n")[0]
 
 
 def _item(submission: Submission) -> Item:

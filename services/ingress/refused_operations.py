@@ -17,28 +17,31 @@ async def keep(tx: Transaction, submission: Submission, refusal: Refusal) -> Non
     endpoint = submission.endpoint
     violations = refusal.violations if isinstance(refusal, FieldInvalid) else ()
     projection = {"field": violations[0][0] if violations else "", "message": refusal.message}
-    await deliveries_store.insert_delivery(
+    await deliveries_store.insert_deliveries(
         tx,
-        DeliveryWrite(
-            delivery_seq=None,
-            tenant=endpoint.tenant,
-            endpoint=endpoint.name,
-            delivery_id=submission.delivery_id,
-            forge=endpoint.forge,
-            forge_instance=endpoint.forge_instance,
-            event=submission.event,
-            event_action="",
-            content_type=submission.content_type,
-            body=submission.body,
-            body_sha256=hashlib.sha256(submission.body).digest(),
-            outcome=DeliveryOutcome.REFUSED,
-            reason=refusal.reason,
-            matched_delivery_id=None,
-            key=None,
-            key_label=None,
-            repo_id=None,
-            number=None,
-            projection={name: storable(value) for name, value in projection.items()},
-            traceparent=submission.traceparent,
-        ),
+        [
+            DeliveryWrite(
+                delivery_seq=None,
+                tenant=endpoint.tenant,
+                endpoint=endpoint.name,
+                delivery_id=submission.delivery_id,
+                forge=endpoint.forge,
+                forge_instance=endpoint.forge_instance,
+                event=submission.event,
+                event_action="",
+                content_type=submission.content_type,
+                body=submission.body,
+                body_sha256=hashlib.sha256(submission.body).digest(),
+                outcome=DeliveryOutcome.REFUSED,
+                reason=refusal.reason,
+                matched_delivery_id=None,
+                intent_ids=(),
+                key=None,
+                key_label=None,
+                repo_id=None,
+                number=None,
+                projection={name: storable(value) for name, value in projection.items()},
+                traceparent=submission.traceparent,
+            )
+        ],
     )

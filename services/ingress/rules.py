@@ -3,13 +3,14 @@
 Order of arrival proves nothing. An event is newer than what is recorded when the forge dates it
 later, or when it starts from exactly what is recorded (pushed from that head, reopened from
 closed) and is not dated earlier. It is older when it is dated earlier. Everything else is unclear:
-then the recorded head stays, and the delivered head gets its work all the same, under the
-generation that head had, or the current one; whoever dispatches it looks again. Doubt about
-closing counts as open: looking at a closed change request is waste, missing an open one is a loss.
+then the recorded head stays, and the delivered head gets its work all the same, under the current
+generation, unless it was current before: it becomes current again only by a push, which tells of
+itself. Doubt about closing counts as open: looking at a closed change request is waste, missing an
+open one is a loss.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -39,7 +40,7 @@ IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
         IgnoredReason.ACTION_UNWANTED: "The event is wanted, but not with this action.",
         IgnoredReason.DRAFT: "Drafts get their work when they are ready for review.",
         IgnoredReason.CLOSED: "The change request is closed.",
-        IgnoredReason.HEAD_OUTDATED: "The forge dated a newer head later than this one.",
+        IgnoredReason.HEAD_OUTDATED: "A newer head is recorded.",
         IgnoredReason.REF_DELETED: "A branch or a tag is gone: nothing is left to look at.",
         IgnoredReason.NO_COMMITS: "The change request has no commit yet.",
     }
@@ -154,14 +155,14 @@ class Decision:
     """What becomes of the change request, and of the delivery.
 
     `record` is what to write, None when the record stands. `becomes_current` says that its head
-    starts `generation`. `generation` is the one to work under, unless `by_head`: then it is the
-    one that the delivered head had, if it ever was current.
+    starts `generation`, the one to work under. `unless_known`: no work follows where the delivered
+    head was current before.
     """
 
     record: Known | None
     becomes_current: bool
     generation: int
-    by_head: bool
+    unless_known: bool = False
     ignored: IgnoredReason | None
 
 
@@ -195,19 +196,16 @@ def decide(known: Known | None, event: ChangeRequestEvent) -> Decision:
             record=first_record(event),
             becomes_current=True,
             generation=FIRST_GENERATION,
-            by_head=False,
             ignored=_ignored_by_itself(event),
         )
-    found = standing(known, event)
-    if found is Standing.NEWER:
-        return _advance(known, event)
-    return Decision(
-        record=None,
-        becomes_current=False,
-        generation=known.generation,
-        by_head=event.head_sha != known.head_sha,
-        ignored=_ignored_by_itself(event) or _ignored_as_late(known, event, found),
-    )
+    match standing(known, event):
+        case Standing.NEWER:
+            return _advance(known, event)
+        case Standing.OLDER:
+            ignored = _ignored_by_itself(event) or _ignored_as_late(known, event)
+            return _leave(known, ignored)
+        case Standing.UNCLEAR:
+            return _doubt(known, event)
 
 
 def _advance(known: Known, event: ChangeRequestEvent) -> Decision:
@@ -222,9 +220,32 @@ def _advance(known: Known, event: ChangeRequestEvent) -> Decision:
         ),
         becomes_current=becomes_current,
         generation=generation,
-        by_head=False,
         ignored=_ignored_by_itself(event),
     )
+
+
+def _leave(known: Known, ignored: IgnoredReason | None, *, unless_known: bool = False) -> Decision:
+    return Decision(
+        record=None,
+        becomes_current=False,
+        generation=known.generation,
+        unless_known=unless_known,
+        ignored=ignored,
+    )
+
+
+def _doubt(known: Known, event: ChangeRequestEvent) -> Decision:
+    ignored = _ignored_by_itself(event)
+    if known.state is ChangeRequestState.CLOSED and ignored is None:
+        generation = known.generation + 1
+        return Decision(
+            record=replace(known, generation=generation, state=ChangeRequestState.OPEN),
+            becomes_current=True,
+            generation=generation,
+            ignored=None,
+        )
+    moved = event.head_sha != known.head_sha and event.transition is not Transition.PUSHED
+    return _leave(known, ignored, unless_known=moved)
 
 
 def _becomes_current(known: Known, event: ChangeRequestEvent) -> bool:
@@ -251,11 +272,7 @@ def _ignored_by_itself(event: ChangeRequestEvent) -> IgnoredReason | None:
     return IgnoredReason.DRAFT if event.draft else None
 
 
-def _ignored_as_late(
-    known: Known, event: ChangeRequestEvent, found: Standing
-) -> IgnoredReason | None:
-    if found is not Standing.OLDER:
-        return None
+def _ignored_as_late(known: Known, event: ChangeRequestEvent) -> IgnoredReason | None:
     if known.state is ChangeRequestState.CLOSED:
         return IgnoredReason.CLOSED
     return IgnoredReason.HEAD_OUTDATED if event.head_sha != known.head_sha else None

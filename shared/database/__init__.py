@@ -1,8 +1,16 @@
 """PostgreSQL for the services: statements compiled once, transactions that surely end."""
 
-from shared.database.database import Database
-from shared.database.faults import RowLocked
+from shared.database.database import Database, Work
+from shared.database.faults import ROW_REFUSED, RowLocked
 from shared.database.statements import Statement, statement
 from shared.database.transactions import Transaction
 
-__all__ = ["Database", "RowLocked", "Statement", "Transaction", "statement"]
+__all__ = [
+    "ROW_REFUSED",
+    "Database",
+    "RowLocked",
+    "Statement",
+    "Transaction",
+    "Work",
+    "statement",
+]

@@ -25,6 +25,9 @@ SERVER_AWAY = (
 )
 
 
+ROW_REFUSED = (errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded)
+"""A row that the server will not have, whoever sends it again; its transaction is rolled back."""
+
 log = structlog.get_logger(__name__)
 
 

@@ -114,9 +114,7 @@ _INGRESS = (
     Grant("ingress", "change_requests", "UPDATE", _HEAD_COLUMNS),
     *_read_insert("ingress", "endpoints", "endpoint_secrets"),
     Grant("ingress", "endpoints", "UPDATE", _ENDPOINT_COLUMNS),
-    Grant(
-        "ingress", "endpoint_secrets", "UPDATE", ("sealing_key_id", "wrapped_key", "live_until")
-    ),
+    Grant("ingress", "endpoint_secrets", "UPDATE", ("sealing_key_id", "wrapped_key", "live_until")),
     Grant("ingress", "endpoint_secrets", "DELETE"),
     Grant("ingress", "audit_entries", "INSERT"),
 )
@@ -208,6 +206,12 @@ _WATCHDOG = (
 CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
     "ingress submits a delivery: the intent is made in the intake transaction (I2)": (
         *_read_insert("ingress", "intents", "ready"),
+    ),
+    "ingress records a newer head or a closing: what it makes unwanted ends with it (I9)": (
+        *_read("ingress", "leases", "waiting"),
+        Grant("ingress", "leases", "UPDATE", ("state", "settled_at")),
+        Grant("ingress", "dispatches", "INSERT"),
+        Grant("ingress", "intents", "UPDATE", ("status", "attempts", "settled_at", "reason")),
     ),
     "dispatcher locks the change request when it grants (I9)": (
         Grant("dispatcher", "change_requests", "UPDATE", ("lock_only",)),

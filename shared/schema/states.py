@@ -129,8 +129,13 @@ INTENT_EDGES: tuple[Edge, ...] = (
     Edge(IntentStatus.OPEN, IntentStatus.SUCCEEDED, "completed", (_SETTLE,)),
     Edge(IntentStatus.OPEN, IntentStatus.DUPLICATE, "its generation had succeeded", (_GRANT,)),
     Edge(IntentStatus.OPEN, IntentStatus.JOINED, "its lease was taken over", (_GRANT,)),
-    Edge(IntentStatus.OPEN, IntentStatus.SUPERSEDED, "a newer head is current", (_GRANT,)),
-    Edge(IntentStatus.OPEN, IntentStatus.ABANDONED, "the change request is closed", (_GRANT,)),
+    Edge(IntentStatus.OPEN, IntentStatus.SUPERSEDED, "a newer head is current", (_TAKE_IN, _GRANT)),
+    Edge(
+        IntentStatus.OPEN,
+        IntentStatus.ABANDONED,
+        "the change request is closed",
+        (_TAKE_IN, _GRANT),
+    ),
     Edge(IntentStatus.OPEN, IntentStatus.DEAD, "it is not tried again", (_SETTLE, _EXPIRE)),
 )
 
@@ -145,6 +150,8 @@ LEASE_EDGES: tuple[Edge, ...] = (
     Edge(LeaseState.RUNNING, LeaseState.SUCCEEDED, "completed", (_SETTLE,)),
     Edge(LeaseState.RUNNING, LeaseState.FREE, "given back, or to be retried", (_SETTLE, _EXPIRE)),
     Edge(LeaseState.RUNNING, LeaseState.DEAD, "it is not tried again", (_SETTLE, _EXPIRE)),
+    Edge(LeaseState.RUNNING, LeaseState.SUPERSEDED, "a newer head is current", (_TAKE_IN,)),
+    Edge(LeaseState.RUNNING, LeaseState.ABANDONED, "the change request is closed", (_TAKE_IN,)),
 )
 
 SESSION_EDGES: tuple[Edge, ...] = (

@@ -1,5 +1,6 @@
 """Intake's races, each forced: all contenders are seen waiting before anything is decided."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -29,6 +30,10 @@ from tests.services.ingress.pulls import (
 
 ACCEPTED, DUPLICATE = DeliveryOutcome.ACCEPTED, DeliveryOutcome.DUPLICATE
 CONTENDERS = 4
+MARK = """
+    INSERT INTO fencepost.delivery_markers (tenant, endpoint, delivery_id, body_sha256, expires_at)
+    VALUES ('acme', 'github', %(delivery_id)s, '', clock_timestamp() + interval '1 hour')
+"""
 
 
 @pytest.fixture
@@ -68,6 +73,7 @@ async def winner(blocker: Blocker, delivery_id: str) -> int:
         content_type="application/json",
         delivery_seq=delivery["delivery_seq"],
     )
+    await rows.change("deliveries", {"delivery_id": delivery_id}, intent_ids=[intent["intent_id"]])
     return int(intent["intent_id"])
 
 
@@ -242,6 +248,20 @@ async def test_lists_in_opposite_orders_never_wait_for_each_other_crosswise(
     )
     said = [sorted(each.outcome for each in taken(lists(outcome))) for outcome in outcomes]
     assert sorted(said) == [[ACCEPTED, ACCEPTED], [DUPLICATE, DUPLICATE]]
+    assert REGISTRY.get_sample_value("database_conflicts_total") == conflicts
+
+
+@pytest.mark.guarantee("X7")
+async def test_a_list_takes_its_ids_in_their_order(desk: Desk, blocker: Blocker) -> None:
+    await blocker.hold(MARK, delivery_id="d-1")
+    second_first = [submission(desk.endpoint, f"d-{n}", pull(number=n)) for n in (2, 1)]
+    conflicts = REGISTRY.get_sample_value("database_conflicts_total")
+    waiting = asyncio.create_task(desk.intake.submit(second_first))
+    await blocker.seen_waiting(1, on="delivery_markers")
+    # Were the second one taken by now, each would wait for the other.
+    await blocker.hold(MARK, delivery_id="d-2")
+    await blocker.roll_back()
+    assert [each.outcome for each in taken(await waiting)] == [ACCEPTED, ACCEPTED]
     assert REGISTRY.get_sample_value("database_conflicts_total") == conflicts
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from shared.schema.states import ChangeRequestState, DeliveryOutcome
 from shared.schema.tables.base import identity, instant, lock_only, metadata, one_of, tenant
@@ -47,6 +47,7 @@ deliveries = Table(
     Column("outcome", Text, nullable=False),
     Column("reason", Text, nullable=False, server_default=text("''")),
     Column("matched_delivery_id", Text),
+    Column("intent_ids", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
     Column("key", Text),
     Column("key_label", Text),
     Column("repo_id", BigInteger),
@@ -59,7 +60,10 @@ deliveries = Table(
     Index(None, "tenant", "forge_instance", "repo_id", "number"),
     Index(None, "tenant", "received_at"),
 )
-"""Deliveries as they were sent: the raw body is the truth, the projection is derived (I10)."""
+"""Deliveries as they were sent: the raw body is the truth, the projection is derived (I10).
+
+`intent_ids` are those that the first submission was answered with, its own or others'.
+"""
 
 change_requests = Table(
     "change_requests",

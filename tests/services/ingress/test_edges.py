@@ -4,11 +4,14 @@ import psycopg
 
 from tests.edges import declared_of, note_edges
 from tests.services.ingress.desk import Desk
-from tests.services.ingress.pulls import real
+from tests.services.ingress.intake.test_unwanted import CLOSE, PUSH, change_request
 
 
 async def test_taking_in_takes_each_declared_edge_and_no_other(desk: Desk, owner_url: str) -> None:
     with psycopg.connect(owner_url, autocommit=True) as owner:
         taken = note_edges(owner)
-        await desk.take("d-1", real("opened"))
+        for number, body in enumerate((PUSH, CLOSE)):
+            pr = await change_request(desk, repo_id=number + 1)
+            await desk.rows.lease(await desk.rows.intent(pr))
+            await desk.take(f"d-{number}", body.replace(b"186853002", b"%d" % (number + 1)))
         assert taken() == declared_of("ingress")

@@ -205,16 +205,17 @@ async def test_an_outdated_head_makes_no_work_and_moves_nothing(desk: Desk) -> N
     assert (change_request["head_sha"], change_request["generation"]) == (C, 1)
 
 
+@pytest.mark.guarantee("I9")
 async def test_when_it_is_unclear_the_head_stays_and_the_delivered_one_gets_its_work(
     desk: Desk,
 ) -> None:
     await desk.take("d-1", pull(head_sha=A))
     await desk.take("d-2", pull("synchronize", before=A, head_sha=B, at=1))
-    had_generation_1 = await desk.take("d-3", pull("ready_for_review", head_sha=A, at=1))
+    was_current = await desk.take("d-3", pull("ready_for_review", head_sha=A, at=1))
     never_was_current = await desk.take("d-4", pull("ready_for_review", head_sha=C, at=1))
-    assert (had_generation_1.outcome, had_generation_1.matched) == (DUPLICATE, Match.KEY)
+    assert (was_current.outcome, was_current.reason) == (IGNORED, "head-outdated")
     intent = await desk.rows.one("intents", intent_id=never_was_current.intent_ids[0])
-    assert (intent["key"], intent["generation"]) == (key(C), 2)
+    assert (intent["key"], intent["generation"], intent["status"]) == (key(C), 2, "open")
     change_request = await desk.rows.one("change_requests")
     assert (change_request["head_sha"], change_request["generation"]) == (B, 2)
 

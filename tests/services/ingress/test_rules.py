@@ -124,7 +124,7 @@ def test_a_newer_event_is_recorded_and_a_head_that_becomes_current_starts_a_gene
         head_sha=head_sha, generation=generation, state=said.state, updated_at=said.updated_at
     )
     assert decision.becomes_current is (generation == recorded.generation + 1)
-    assert (decision.generation, decision.by_head) == (generation, False)
+    assert (decision.generation, decision.unless_known) == (generation, False)
 
 
 def test_what_nobody_told_of_starts_at_generation_one() -> None:
@@ -134,22 +134,40 @@ def test_what_nobody_told_of_starts_at_generation_one() -> None:
     assert (decision.becomes_current, decision.generation) == (True, 1)
 
 
+@pytest.mark.guarantee("I9")
 @pytest.mark.parametrize(
-    ("recorded", "said", "by_head"),
+    ("recorded", "said", "unless_known"),
     [
         (known(), event(updated_at=BEFORE), False),
         (known(), event(), False),
-        (known(), pushed(C, B, SAME), True),
+        (known(), event(Transition.READIED, head_sha=B), True),
+        (known(), pushed(C, B, SAME), False),
         (known(), event(Transition.CLOSED), False),
-        (known(state=CLOSED), event(updated_at=None), False),
+        (known(state=CLOSED), event(updated_at=BEFORE), False),
+        (known(state=CLOSED), event(draft=True), False),
+        (known(state=CLOSED), event(Transition.CLOSED, head_sha=B), True),
     ],
 )
 def test_an_older_or_unclear_event_leaves_the_record_alone(
-    recorded: Known, said: ChangeRequestEvent, by_head: bool
+    recorded: Known, said: ChangeRequestEvent, unless_known: bool
 ) -> None:
     decision = decide(recorded, said)
     assert (decision.record, decision.becomes_current) == (None, False)
-    assert (decision.generation, decision.by_head) == (recorded.generation, by_head)
+    assert (decision.generation, decision.unless_known) == (recorded.generation, unless_known)
+
+
+@pytest.mark.guarantee("I9")
+@pytest.mark.parametrize(
+    "said",
+    [event(updated_at=None), event(head_sha=B), pushed(C, B, SAME)],
+    ids=["undated", "another head", "pushed"],
+)
+def test_doubt_about_closing_counts_as_open_under_a_generation_that_nothing_marks(
+    said: ChangeRequestEvent,
+) -> None:
+    decision = decide(known(state=CLOSED), said)
+    assert decision.record == known(generation=4)
+    assert (decision.becomes_current, decision.generation, decision.ignored) == (True, 4, None)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +222,8 @@ def test_the_generation_rises_by_one_exactly_when_a_head_becomes_current(
     after = before if decision.record is None else decision.record.generation
     assert after - before == decision.becomes_current
     if decision.record is not None:
-        assert decision.record.head_sha == said.head_sha
+        keeps = recorded if recorded and standing(recorded, said) is Standing.UNCLEAR else said
+        assert decision.record.head_sha == keeps.head_sha
         assert decision.generation == after
     if recorded is not None and decision.record is not None and recorded.updated_at:
         assert decision.record.updated_at is not None

@@ -1,30 +1,35 @@
 """Guards of single statements, as ingress's own role: what must not move stays."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from psycopg import errors, sql
 
-from services.ingress import store
-from services.ingress.store import ChangeRequestWrite, IntentWrite, KeyParts
+from services.ingress.intake import change_requests_store, intents_store, markers_store
+from services.ingress.intake.change_requests_store import ChangeRequestWrite, Head
+from services.ingress.intake.intents_store import IntentWrite
+from services.ingress.intake.places import KeyParts
 from shared.database import Transaction, statement
 from shared.schema.states import ChangeRequestState
 from tests.services.ingress.desk import Desk
 
-MARKER = {"tenant": "acme", "endpoint": "github", "delivery_id": "d-1"}
+MARKER = ("acme", "github", "d-1")
 KEY: KeyParts = ("acme", "github.com", 5, 7)
+OTHER: KeyParts = ("acme", "github.com", 5, 8)
 T0 = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 
 async def mark(desk: Desk, digest: bytes = b"x") -> bool:
-    return await desk.intake.database.run(
-        lambda tx: store.insert_marker(tx, **MARKER, body_sha256=digest, ttl_seconds=60)
+    taken = await desk.intake.database.run(
+        lambda tx: markers_store.insert_markers(tx, {MARKER: digest}, ttl_seconds=60)
     )
+    return MARKER in taken
 
 
 async def forget(desk: Desk) -> None:
-    await desk.intake.database.run(lambda tx: store.delete_expired_marker(tx, **MARKER))
+    await desk.intake.database.run(lambda tx: markers_store.delete_expired_markers(tx, [MARKER]))
 
 
 @pytest.mark.guarantee("I1")
@@ -38,8 +43,9 @@ async def test_only_an_expired_marker_makes_room(desk: Desk) -> None:
     await mark(desk)
     await forget(desk)
     assert len(await desk.rows.all("delivery_markers")) == 1
-    now = sql.SQL("clock_timestamp()")
-    await desk.rows.change("delivery_markers", dict(MARKER), expires_at=now)
+    await desk.rows.change(
+        "delivery_markers", {"delivery_id": "d-1"}, expires_at=sql.SQL("clock_timestamp()")
+    )
     await forget(desk)
     assert await desk.rows.all("delivery_markers") == []
 
@@ -56,37 +62,54 @@ def write(**changes: Any) -> ChangeRequestWrite:
             "generation": 2,
             "state": ChangeRequestState.OPEN,
             "forge_updated_at": T0,
+            "abandoned_through": 0,
             **changes,
         }
     )
 
 
-async def test_a_change_request_is_inserted_once_and_read_back(desk: Desk) -> None:
-    database = desk.intake.database
-    assert await database.run(lambda tx: store.lock_change_request(tx, KEY)) is None
-    assert await database.run(lambda tx: store.insert_change_request(tx, write()))
-    assert not await database.run(lambda tx: store.insert_change_request(tx, write(generation=9)))
-    row = await database.run(lambda tx: store.lock_change_request(tx, KEY))
-    assert row == store.ChangeRequestRow("a" * 40, 2, ChangeRequestState.OPEN, T0)
+async def test_change_requests_are_inserted_once_and_read_back(desk: Desk) -> None:
+    writes = [write(), write(key=OTHER, forge_updated_at=None)]
 
+    async def twice(tx: Transaction) -> list[set[KeyParts]]:
+        again = [write(generation=9), write(key=OTHER)]
+        return [
+            await change_requests_store.insert_change_requests(tx, each) for each in (writes, again)
+        ]
 
-async def test_a_generation_never_goes_back(desk: Desk) -> None:
-    database = desk.intake.database
-    await database.run(lambda tx: store.insert_change_request(tx, write()))
-    assert not await database.run(lambda tx: store.update_change_request(tx, write(generation=1)))
-    assert await database.run(
-        lambda tx: store.update_change_request(tx, write(generation=3, head_sha="b" * 40))
+    assert await desk.intake.database.run(twice) == [{KEY, OTHER}, set()]
+    rows = await desk.intake.database.run(
+        lambda tx: change_requests_store.lock_change_requests(tx, [OTHER, KEY, ("a", "b", 1, 2)])
     )
+    assert set(rows) == {KEY, OTHER}
+    row = rows[KEY]
+    assert (row.generation, row.state, row.forge_updated_at) == (2, ChangeRequestState.OPEN, T0)
+    assert (await desk.rows.one("change_requests", number=7))["superseded_through"] == 1
+
+
+@pytest.mark.parametrize(
+    "backwards", [{"generation": 1}, {"generation": 3, "abandoned_through": 1}], ids=str
+)
+async def test_no_counter_of_a_change_request_goes_back(
+    desk: Desk, backwards: dict[str, int]
+) -> None:
+    async def move(tx: Transaction) -> list[int]:
+        await change_requests_store.insert_change_requests(tx, [write(abandoned_through=2)])
+        on = write(generation=3, head_sha="b" * 40, abandoned_through=2)
+        tried = [write(**{"abandoned_through": 2, **backwards}), on]
+        return [await change_requests_store.update_change_requests(tx, [each]) for each in tried]
+
+    assert await desk.intake.database.run(move) == [0, 1]
     assert (await desk.rows.one("change_requests"))["head_sha"] == "b" * 40
 
 
-async def test_the_last_generation_of_a_head_is_found(desk: Desk) -> None:
-    async def heads(tx: Transaction) -> list[int | None]:
-        for generation, head_sha in ((1, "a"), (2, "b"), (3, "a")):
-            await store.insert_head(tx, KEY, generation=generation, head_sha=head_sha)
-        return [await store.find_head_generation(tx, KEY, head_sha=head) for head in "abc"]
+async def test_heads_that_were_current_once_are_found(desk: Desk) -> None:
+    async def known(tx: Transaction) -> set[tuple[KeyParts, str]]:
+        await change_requests_store.insert_heads(tx, [Head(KEY, 1, "a"), Head(OTHER, 1, "b")])
+        asked = [(KEY, "a"), (KEY, "b"), (OTHER, "b"), (OTHER, "c")]
+        return await change_requests_store.find_known_heads(tx, asked)
 
-    assert await desk.intake.database.run(heads) == [3, 2, None]
+    assert await desk.intake.database.run(known) == {(KEY, "a"), (OTHER, "b")}
 
 
 INTENT = IntentWrite(
@@ -97,20 +120,23 @@ INTENT = IntentWrite(
     action="container-dispatch",
     generation=2,
     head_sha="a",
+    delivery_seq=1,
     content_type="application/json",
     traceparent="",
 )
 
 
 @pytest.mark.guarantee("I13")
-async def test_an_occupied_key_makes_no_second_intent(desk: Desk) -> None:
+async def test_an_occupied_key_makes_no_second_intent_and_its_first_wish_wins(desk: Desk) -> None:
     database = desk.intake.database
-    made = await database.run(lambda tx: store.insert_intent(tx, INTENT))
-    assert made is not None
-    assert await database.run(lambda tx: store.insert_intent(tx, INTENT)) is None
-    await database.run(lambda tx: store.insert_ready(tx, tenant="acme", intent_id=made.intent_id))
+    wishes = [INTENT, replace(INTENT, delivery_seq=2), replace(INTENT, generation=3)]
+    made = await database.run(lambda tx: intents_store.insert_intents(tx, wishes))
+    assert [row.delivery_seq for row in made] == [1, 1]
+    assert await database.run(lambda tx: intents_store.insert_intents(tx, wishes)) == []
+    first, _ = made
+    await database.run(lambda tx: intents_store.insert_ready(tx, [("acme", first.intent_id)]))
     ready = await desk.rows.one("ready")
-    assert (ready["intent_id"], ready["attempts"]) == (made.intent_id, 0)
+    assert (ready["intent_id"], ready["attempts"]) == (first.intent_id, 0)
 
 
 @pytest.mark.guarantee("X2")
@@ -120,7 +146,7 @@ async def test_an_occupied_key_makes_no_second_intent(desk: Desk) -> None:
         "UPDATE deliveries SET reason = 'x'",
         "DELETE FROM deliveries",
         "UPDATE delivery_markers SET expires_at = 'infinity'",
-        "UPDATE intents SET status = 'dead'",
+        "UPDATE intents SET key = ''",
         "DELETE FROM ready",
         "UPDATE leases SET epoch = epoch + 1",
         "SELECT 1 FROM publication_attempts",

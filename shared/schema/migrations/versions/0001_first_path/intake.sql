@@ -24,6 +24,7 @@ CREATE TABLE fencepost.deliveries (
     outcome text NOT NULL,
     reason text NOT NULL DEFAULT '',
     matched_delivery_id text,
+    intent_ids bigint[] NOT NULL DEFAULT '{}',
     key text,
     key_label text,
     repo_id bigint,

@@ -1,0 +1,1 @@
+"""Intake, a step a file: markers, change requests, what is unwanted, intents, deliveries."""

@@ -1,0 +1,126 @@
+"""Statements on the intents that deliveries make: insert, who was first, enter into the queue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.ingress.intake.places import KeyParts, columns
+from shared.database import Transaction, statement
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentWrite:
+    """An intent that a delivery makes; its payload is the delivery's body."""
+
+    change_request: KeyParts
+    queue: str
+    key: str
+    key_label: str
+    action: str
+    generation: int
+    head_sha: str
+    delivery_seq: int
+    content_type: str
+    traceparent: str
+
+
+@dataclass(frozen=True)
+class Made:
+    """An intent that occupies its key now, with the number of the delivery that made it."""
+
+    intent_id: int
+    delivery_seq: int
+    key: str
+    action: str
+
+
+_INSERT_INTENTS = statement("""
+    INSERT INTO intents (tenant, queue, key, key_label, action, generation, forge_instance,
+        repo_id, number, head_sha, delivery_seq, content_type, traceparent)
+    SELECT n.tenant, n.queue, n.key, n.key_label, n.action, n.generation, n.forge_instance,
+        n.repo_id, n.number, n.head_sha, n.delivery_seq, n.content_type, n.traceparent
+    FROM unnest(
+        %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
+        %(numbers)s::bigint[], %(queues)s::text[], %(keys)s::text[], %(key_labels)s::text[],
+        %(actions)s::text[], %(generations)s::bigint[], %(head_shas)s::text[],
+        %(delivery_seqs)s::bigint[], %(content_types)s::text[], %(traceparents)s::text[]
+    ) WITH ORDINALITY AS n (tenant, forge_instance, repo_id, number, queue, key, key_label, action,
+        generation, head_sha, delivery_seq, content_type, traceparent, turn)
+    ORDER BY n.tenant, n.key, n.action, n.generation, n.turn
+    ON CONFLICT (tenant, key, action, generation)
+        WHERE delivery_seq IS NOT NULL AND status IN ('open', 'succeeded') DO NOTHING
+    RETURNING intent_id, delivery_seq, key, action
+""")
+
+
+async def insert_intents(tx: Transaction, writes: Sequence[IntentWrite]) -> list[Made]:
+    """Occupies (key, action, generation), the first of a list for each; a refused one is missing.
+
+    Keeps I13.
+    """
+    return await tx.all(
+        _INSERT_INTENTS,
+        Made,
+        **columns(write.change_request for write in writes),
+        queues=[write.queue for write in writes],
+        keys=[write.key for write in writes],
+        key_labels=[write.key_label for write in writes],
+        actions=[write.action for write in writes],
+        generations=[write.generation for write in writes],
+        head_shas=[write.head_sha for write in writes],
+        delivery_seqs=[write.delivery_seq for write in writes],
+        content_types=[write.content_type for write in writes],
+        traceparents=[write.traceparent for write in writes],
+    )
+
+
+@dataclass(frozen=True)
+class Occupant:
+    """The intent that occupies a key; `delivery_id` is None while its delivery is not stored."""
+
+    turn: int
+    intent_id: int
+    delivery_seq: int
+    delivery_id: str | None
+
+
+_FIND_OCCUPANTS = statement("""
+    SELECT n.turn, i.intent_id, i.delivery_seq, d.delivery_id
+    FROM unnest(
+        %(tenants)s::text[], %(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[]
+    ) WITH ORDINALITY AS n (tenant, key, action, generation, turn)
+    JOIN intents AS i USING (tenant, key, action, generation)
+    LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
+    WHERE i.delivery_seq IS NOT NULL AND i.status IN ('open', 'succeeded')
+""")
+
+
+async def find_occupants(tx: Transaction, writes: Sequence[IntentWrite]) -> list[Occupant]:
+    """Who occupies what these wanted, `turn` counting them from 1; one that is free is missing."""
+    return await tx.all(
+        _FIND_OCCUPANTS,
+        Occupant,
+        tenants=[write.change_request[0] for write in writes],
+        keys=[write.key for write in writes],
+        actions=[write.action for write in writes],
+        generations=[write.generation for write in writes],
+    )
+
+
+# The markers gave the transaction its xid before this draws numbers, as Q11 asks.
+_INSERT_READY = statement("""
+    INSERT INTO ready (queue, priority, tenant, intent_id, key, action)
+    SELECT i.queue, i.priority, i.tenant, i.intent_id, i.key, i.action
+    FROM unnest(%(tenants)s::text[], %(intent_ids)s::bigint[])
+        WITH ORDINALITY AS n (tenant, intent_id, turn)
+    JOIN intents AS i USING (tenant, intent_id)
+    ORDER BY n.turn
+""")
+
+
+async def insert_ready(tx: Transaction, made: Sequence[tuple[str, int]]) -> None:
+    """Lets new intents, each with its tenant, be granted in this order."""
+    await tx.execute(
+        _INSERT_READY,
+        tenants=[tenant for tenant, _ in made],
+        intent_ids=[intent_id for _, intent_id in made],
+    )

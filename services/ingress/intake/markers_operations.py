@@ -1,0 +1,62 @@
+"""Takes the delivery ids of a list, or says what those who have them sent (I1, I3, I4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fencepost.errors import Overloaded
+
+from services.ingress.intake import markers_store
+from services.ingress.intake.items import Fresh, Item
+from services.ingress.intake.markers_store import DeliveryKey
+from shared.database import Transaction
+
+RIVAL_GONE_MAX = 3
+"""How often a rival that was met may be gone when looked for, before the caller must come again."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Deliveries by their place in the list."""
+
+    fresh: dict[int, Fresh]
+    repeated: frozenset[int]
+    conflicting: frozenset[int]
+
+
+async def mark(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> Marks:
+    """Of several items with one id the first takes it."""
+    first: dict[DeliveryKey, int] = {}
+    for n, item in enumerate(items):
+        first.setdefault(_key(item), n)
+    wanted = {key: items[n].body_sha256 for key, n in first.items()}
+    taken, held = await _take(tx, wanted, ttl_seconds)
+    fresh = {n: Fresh(items[n], taken[key]) for key, n in first.items() if key in taken}
+    others = [n for n in range(len(items)) if n not in fresh]
+    bodies = {**held, **{key: wanted[key] for key in taken}}
+    same = frozenset(n for n in others if bodies[_key(items[n])] == items[n].body_sha256)
+    return Marks(fresh, same, frozenset(others) - same)
+
+
+async def _take(
+    tx: Transaction, wanted: dict[DeliveryKey, bytes], ttl_seconds: int
+) -> tuple[dict[DeliveryKey, int], dict[DeliveryKey, bytes]]:
+    """Numbers of the ids that were free, digests of those that were not."""
+    taken: dict[DeliveryKey, int] = {}
+    held: dict[DeliveryKey, bytes] = {}
+    left = wanted
+    for _ in range(RIVAL_GONE_MAX):
+        taken |= await markers_store.insert_markers(tx, left, ttl_seconds=ttl_seconds)
+        left = {key: digest for key, digest in wanted.items() if key not in taken}
+        if not left:
+            return taken, held
+        held = await markers_store.find_markers(tx, list(left))
+        left = {key: digest for key, digest in left.items() if key not in held}
+        if not left:
+            return taken, held
+        await markers_store.delete_expired_markers(tx, list(left))
+    raise Overloaded
+
+
+def _key(item: Item) -> DeliveryKey:
+    endpoint = item.submission.endpoint
+    return endpoint.tenant, endpoint.name, item.submission.delivery_id

@@ -1,0 +1,101 @@
+"""What intake's statements touch follows from the list, not from how much there is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from services.ingress import deliveries_store
+from services.ingress.intake import (
+    change_requests_store,
+    intents_store,
+    markers_store,
+    unwanted_store,
+)
+from shared.database import Statement
+from tests.database_server import DatabaseServer
+from tests.flood import TENANT, flood, touched
+
+ASKED = 20
+ROWS_MAX = 20 * ASKED
+BLOCKS_MAX = 60 * ASKED
+
+NUMBERS = list(range(1, ASKED + 1))
+
+
+def listed(value: object) -> list[object]:
+    return [value] * ASKED
+
+
+TENANTS = {"tenants": listed(TENANT)}
+IDS = {
+    **TENANTS,
+    "endpoints": listed("github"),
+    "delivery_ids": [f"d{number}" for number in NUMBERS],
+}
+PULLS = {
+    **TENANTS,
+    "forge_instances": listed("github.com"),
+    "repo_ids": listed(1),
+    "numbers": NUMBERS,
+}
+MARKS = {**PULLS, "superseded_through": listed(1), "abandoned_through": listed(0)}
+KEYS = {**TENANTS, "keys": [f"k{number}" for number in NUMBERS], "actions": listed("bot")}
+MOVED = {
+    "repo_names": listed("a/b"),
+    "urls": listed(""),
+    "base_refs": listed(""),
+    "head_shas": listed("h"),
+    "generations": listed(2),
+    "abandoned_through": listed(0),
+    "states": listed("open"),
+    "forge_updated_at": listed(None),
+}
+SETTLED = {
+    "intent_ids": NUMBERS,
+    "statuses": listed("superseded"),
+    "attempts": listed(None),
+    "reasons": listed(""),
+}
+
+STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
+    "find markers": (markers_store._FIND_MARKERS, IDS),
+    "delete expired markers": (markers_store._DELETE_EXPIRED_MARKERS, IDS),
+    "lock change requests": (change_requests_store._LOCK_CHANGE_REQUESTS, PULLS),
+    "update change requests": (change_requests_store._UPDATE_CHANGE_REQUESTS, {**PULLS, **MOVED}),
+    "find known heads": (
+        change_requests_store._FIND_KNOWN_HEADS,
+        {**PULLS, "head_shas": listed("h")},
+    ),
+    "lock running": (unwanted_store._LOCK_RUNNING, MARKS),
+    "end leases": (
+        unwanted_store._END_LEASES,
+        {**KEYS, "epochs": listed(1), "states": listed("superseded"), "reasons": listed("")},
+    ),
+    "lock open": (unwanted_store._LOCK_OPEN, MARKS),
+    "settle": (unwanted_store._SETTLE, {**TENANTS, **SETTLED}),
+    "find occupants": (intents_store._FIND_OCCUPANTS, {**KEYS, "generations": listed(1)}),
+    "insert ready": (
+        intents_store._INSERT_READY,
+        {**TENANTS, "intent_ids": [20_000_000 + number for number in NUMBERS]},
+    ),
+    "find first results": (deliveries_store._FIND_FIRST_RESULTS, IDS),
+}
+
+
+@pytest.fixture(scope="module")
+def connection(database_server: DatabaseServer) -> Iterator["psycopg.Connection[Any]"]:
+    for owner_url in database_server.each_database():
+        with psycopg.connect(owner_url, autocommit=True) as connection:
+            flood(connection)
+            yield connection
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_statement_reads_the_whole_table(
+    connection: "psycopg.Connection[Any]", name: str
+) -> None:
+    found = touched(connection, *STATEMENTS[name])
+    assert found.rows <= ROWS_MAX
+    assert found.blocks <= BLOCKS_MAX
