@@ -17,7 +17,6 @@ import structlog
 from fencepost.tls import TlsFiles
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -76,16 +75,7 @@ def start(service: str, settings: RuntimeSettings) -> Telemetry:
     )
     export = None
     if settings.otlp_endpoint:
-        credentials = export_credentials(settings)
-        export = SpanExport(
-            OTLPSpanExporter(
-                endpoint=settings.otlp_endpoint,
-                insecure=credentials is None,
-                credentials=credentials,
-                headers=export_headers(settings),
-                timeout=settings.otlp_timeout_ms / 1000,
-            )
-        )
+        export = SpanExport(_exporter(settings))
         provider.add_span_processor(export)
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         trace.set_tracer_provider(provider)
@@ -111,6 +101,22 @@ def export_credentials(settings: RuntimeSettings) -> grpc.ChannelCredentials | N
         key=settings.otlp_key_file,
     ).read()
     return grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+
+
+def _exporter(settings: RuntimeSettings) -> SpanExporter:
+    # A service without a collector starts quicker and stays smaller.
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415
+        OTLPSpanExporter,
+    )
+
+    credentials = export_credentials(settings)
+    return OTLPSpanExporter(
+        endpoint=settings.otlp_endpoint,
+        insecure=credentials is None,
+        credentials=credentials,
+        headers=export_headers(settings),
+        timeout=settings.otlp_timeout_ms / 1000,
+    )
 
 
 def traceparent_of(span: Span) -> str:

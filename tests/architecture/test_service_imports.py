@@ -25,6 +25,7 @@ OF_OTHER_PROGRAMS = (
     "fencepost.worker",
     "hypothesis",
     "jsonschema",
+    "opentelemetry.exporter",
     "pytest",
     "services.bootstrap",
     "services.migrate_command",
