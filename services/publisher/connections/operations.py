@@ -153,6 +153,8 @@ class ConnectionOperations:
     async def _put(self, tx: Transaction, command: PutConnection) -> Put:
         named = {"tenant": command.tenant, "forge_instance": command.forge_instance}
         row = await store.lock_connection(tx, **named)
+        if row is None and not command.token:
+            raise FieldInvalid(violations=[("token", "must be set for a new connection")])
         if row is None:
             made = await store.insert_connection(tx, self._write(command, version=1))
             if made is not None:
@@ -191,8 +193,6 @@ class ConnectionOperations:
         return hmac.compare_digest(stored.encode(), token.encode())
 
     def _write(self, command: PutConnection, *, version: int) -> ConnectionWrite:
-        if not command.token:
-            raise FieldInvalid(violations=[("token", "must be set for a new connection")])
         place = {
             "tenant": command.tenant,
             "forge": command.forge.value,
