@@ -21,7 +21,7 @@ async def until(condition: Callable[[], T | None], *, deadline_s: float = ..., w
 async def until(
     condition: Callable[[], Awaitable[T | None]] | Callable[[], T | None],
     *,
-    deadline_s: float = 10.0,
+    deadline_s: float = 30.0,
     what: str,
 ) -> T:
     """Awaits the first truthy answer of the condition and returns it.
@@ -41,7 +41,7 @@ async def until(
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-def until_sync(condition: Callable[[], T | None], *, deadline_s: float = 10.0, what: str) -> T:
+def until_sync(condition: Callable[[], T | None], *, deadline_s: float = 30.0, what: str) -> T:
     """The same for a test without an event loop."""
     give_up_at = time.monotonic() + deadline_s
     pause_s = FIRST_PAUSE_S

@@ -11,14 +11,15 @@ import pytest
 from tests.service_process import ROOT
 
 IMPORT_WITHIN_S = 0.3
+"""Of a processor: what else the machine does is no fault of the package."""
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     program = """
 import json, sys, time
-before = time.perf_counter()
+before = time.process_time()
 import fencepost
-print(json.dumps([time.perf_counter() - before, sorted(sys.modules)]))
+print(json.dumps([time.process_time() - before, sorted(sys.modules)]))
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     took_s, modules = json.loads(told.stdout)
