@@ -107,10 +107,8 @@ class Batcher(Generic[Item, Outcome]):
         while self._waiting and len(batch) < self._limits.items_max:
             if batch and self._waiting[0].size_bytes > free_bytes:
                 break
-            call = self._waiting.popleft()
-            if not call.outcome.done():
-                batch.append(call)
-                free_bytes -= call.size_bytes
+            batch.append(self._waiting.popleft())
+            free_bytes -= batch[-1].size_bytes
         return batch
 
     async def _serve(self, batch: Sequence[_Call[Item, Outcome]]) -> None:
