@@ -58,12 +58,12 @@ async def test_one_that_leaves_the_line_makes_way() -> None:
 
 async def test_room_that_was_given_to_a_cancelled_one_goes_on() -> None:
     budget = ByteBudget(10)
-    first, second = Holder(budget, 10), Holder(budget, 10)
-    await all_have_had_a_turn(first, second)
-    # Cancelled in the turn in which the room is given, before it could take it.
-    first.task.add_done_callback(lambda _: second.task.cancel())
-    first.let_go.set()
-    await asyncio.wait([first.task, second.task])
+    async with budget.held(10):
+        second = Holder(budget, 10)
+        assert await all_have_had_a_turn(second) == [False]
+    # The room is second's by now, and second has had no turn to learn it.
+    second.task.cancel()
+    await asyncio.wait([second.task])
 
     third = Holder(budget, 10)
 
