@@ -17,8 +17,8 @@ from shared.schema.refusals import MigrationRefusedError
 from shared.settings import load
 
 EXIT_FAILED = 1
-NO_ENDPOINT = """\
-  webhooks    {webhooks} once INGRESS_ENDPOINT_NAME and INGRESS_ENDPOINT_SECRET are set"""
+ENDPOINTS = """\
+              once it is declared: fencepost endpoints apply --tenant {tenant} -f FILE"""
 NO_FORGE_TOKEN = """\
   forge       nothing is sent until PUBLISHER_FORGE_TOKEN or PUBLISHER_FORGE_TOKEN_FILE is set"""
 REFUSALS = (
@@ -56,9 +56,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _welcome(suite: Suite, environment: Mapping[str, str]) -> str:
-    endpoint = environment.get("INGRESS_ENDPOINT_NAME")
-    forge = environment.get("INGRESS_ENDPOINT_FORGE") or "github"
-    webhooks = f"http://{suite.addresses.webhooks}/webhooks/{forge}/{endpoint or 'ENDPOINT'}"
     database = "of DATABASE_URL"
     if suite.database is not None:
         own = suite.database
@@ -66,7 +63,8 @@ def _welcome(suite: Suite, environment: Mapping[str, str]) -> str:
     lines = [
         "Fencepost runs; Ctrl-C stops it.",
         "",
-        f"  webhooks    {webhooks}" if endpoint else NO_ENDPOINT.format(webhooks=webhooks),
+        f"  webhooks    http://{suite.addresses.webhooks}/webhooks/github/ENDPOINT",
+        ENDPOINTS.format(tenant=suite.tenant),
         *(
             f"  {service:<11} gRPC {suite.addresses.grpc[service]}, "
             f"http://{suite.addresses.admin[service]}/readyz and /metrics"

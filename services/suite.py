@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from services.bootstrap import bootstrap
 from services.first_keys import digests, read_text
@@ -21,10 +21,14 @@ from shared.embedded.folder import write_private
 from shared.schema.grants import SERVICES, Service
 from shared.schema.migrate import migrate
 from shared.schema.roles import passwords_in, url_as
+from shared.sealing import new_key_line
 
 READY_TIMEOUT_S = 60.0
 POLL_S = 0.02
 WATCH_PERIOD_S = 0.5
+SEALING: Final[tuple[Service, ...]] = ("ingress", "publisher")
+"""Services that store secrets, each sealed under keys of its own (K1)."""
+
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 Logs = Literal["files", "here"]
@@ -201,11 +205,20 @@ class Suite:
             addresses=self.addresses,
             database_url=self._service_urls[service],
             api_key=self._credentials.get(f"{service.upper()}_API_KEY"),
-            tenant=self.tenant,
+            sealing_keys=self._sealing_keys(service),
         )
         log_file = self.logs_folder / f"{service}.log" if self._logs == "files" else None
         admin_address = self.addresses.admin[service]
         return start_service(service, environment, admin_address=admin_address, log_file=log_file)
+
+    def _sealing_keys(self, service: Service) -> str | None:
+        """Made once: without them the secrets that are stored open to nobody."""
+        if service not in SEALING:
+            return None
+        file = self._folder / f"{service}-sealing.keys"
+        if not file.exists():
+            write_private(file, f"{new_key_line()}\n")
+        return file.read_text()
 
     def _stop_service(self, running: Running) -> None:
         if self._hurried:

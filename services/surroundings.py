@@ -70,7 +70,7 @@ def environment_of(
     addresses: Addresses,
     database_url: str,
     api_key: str | None,
-    tenant: str,
+    sealing_keys: str | None,
 ) -> dict[str, str]:
     """The whole environment of one service."""
     prefix = f"{service.upper()}_"
@@ -82,10 +82,11 @@ def environment_of(
     if service == "ingress":
         chosen["INGRESS_WEBHOOK_ADDRESS"] = addresses.webhooks
         chosen["INGRESS_DISPATCHER_ADDRESS"] = addresses.grpc["dispatcher"]
-        chosen["INGRESS_ENDPOINT_TENANT"] = tenant
     secrets = {f"{prefix}DATABASE_URL": database_url}
     if api_key is not None:
         secrets[f"{prefix}API_KEY"] = api_key
+    if sealing_keys is not None:
+        secrets[f"{prefix}SEALING_KEYS"] = sealing_keys
     unset = {n: v for n, v in secrets.items() if not (given.get(n) or given.get(f"{n}_FILE"))}
     return {**chosen, **given, **unset}
 

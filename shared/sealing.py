@@ -24,6 +24,7 @@ from shared.environment import OWN
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
+KEY_ID_BYTES = 4
 KEYS_MAX = 32
 
 _KEY_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -122,8 +123,9 @@ SealingKeys = Annotated[SecretStr, AfterValidator(_keyring_text), OWN]
 """A setting that holds the text of a keyring."""
 
 
-def new_key_line(key_id: str) -> str:
-    """A line for a keyring, with a new random key."""
+def new_key_line(key_id: str | None = None) -> str:
+    """A line for a keyring, with a new random key; its id is random unless given."""
+    key_id = key_id or f"k-{os.urandom(KEY_ID_BYTES).hex()}"
     return f"{key_id}:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}"
 
 

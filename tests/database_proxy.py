@@ -28,6 +28,7 @@ class _Pair:
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     loss: Loss | None = None
+    may_spring: bool = False
 
     def abort(self) -> None:
         for writer in (self.client, self.server):
@@ -47,7 +48,7 @@ class DatabaseProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
         self._port = 0
-        self._trap: tuple[bytes, Loss] | None = None
+        self._trap: tuple[bytes, Loss, bytes] | None = None
         self.accepted = 0
         self.trapped = 0
 
@@ -97,9 +98,13 @@ class DatabaseProxy:
             self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
             self._port = self._listener.sockets[0].getsockname()[1]
 
-    def trap(self, request: bytes, loss: Loss) -> None:
-        """Waits for a request with these bytes, and does that to it; once."""
-        self._trap = (request, loss)
+    def trap(self, request: bytes, loss: Loss, *, after: bytes = b"") -> None:
+        """Waits for a request with these bytes, and does that to it; once.
+
+        With `after` only on a connection that has sent these first: a duty in the background may
+        send the same on another.
+        """
+        self._trap = (request, loss, after)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -135,7 +140,7 @@ class DatabaseProxy:
     async def _to_server(self, reader: asyncio.StreamReader, pair: _Pair) -> None:
         while data := await reader.read(CHUNK_BYTES):
             await self._flowing.wait()
-            pair.loss = self._sprung(data) or pair.loss
+            pair.loss = self._sprung(data, pair) or pair.loss
             if pair.loss == "lose the request":
                 return
             pair.server.write(data)
@@ -150,10 +155,13 @@ class DatabaseProxy:
                 pair.client.write(data)
                 await pair.client.drain()
 
-    def _sprung(self, data: bytes) -> Loss | None:
-        if self._trap is None or self._trap[0] not in data:
+    def _sprung(self, data: bytes, pair: _Pair) -> Loss | None:
+        if self._trap is None:
             return None
-        _, loss = self._trap
+        request, loss, after = self._trap
+        pair.may_spring = pair.may_spring or after in data
+        if not pair.may_spring or request not in data:
+            return None
         self._trap = None
         self.trapped += 1
         return loss

@@ -1,5 +1,6 @@
 """Who plays: the suite, a scripted forge, a trace receiver and a bot, each a process of its own."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,6 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fencepost.channel import ChannelSettings, connect
+from fencepost.endpoint_files import read_file
+from fencepost.ingress.v1.endpoints_pb2_grpc import EndpointServiceStub
 
 from examples.scripted_forge.client import PullFixture, ScriptedForge
 from examples.trace_receiver.client import TraceReceiver
@@ -22,6 +27,16 @@ BOT = "examples.demo_bot"
 TENANT = "demo"
 ENDPOINT = "demo"
 WEBHOOK_SECRET = "a secret for this demonstration alone"
+ENDPOINTS = f"""
+[[endpoint]]
+name = "{ENDPOINT}"
+forge = "github"
+secret_file = "webhook.secret"
+
+[[endpoint.route]]
+action = "container-dispatch"
+queue = "reviews"
+"""
 STOP_TIMEOUT_S = 15.0
 LAST_WORDS = 25
 
@@ -122,6 +137,7 @@ def prepared_stage(folder: Path) -> Iterator[Stage]:
                 free_ports=True,
             )
         )
+        _declare_endpoint(folder, suite)
         yield Stage(folder=folder, suite=suite, forge=forge, receiver=receiver)
 
 
@@ -141,11 +157,29 @@ def _environment(folder: Path, forge: ScriptedForge, receiver: TraceReceiver) ->
         "PATH": inherited.get("PATH", ""),
         "HOME": inherited.get("HOME", str(folder)),
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.otlp_endpoint,
-        "INGRESS_ENDPOINT_NAME": ENDPOINT,
-        "INGRESS_ENDPOINT_SECRET_FILE": _secret(folder / "webhook.secret", WEBHOOK_SECRET),
         "PUBLISHER_FORGE_URL": forge.url,
         "PUBLISHER_FORGE_TOKEN_FILE": _secret(folder / "forge.token", forge.token),
     }
+
+
+def _declare_endpoint(folder: Path, suite: Suite) -> None:
+    """Registers where the webhook comes from, as `fencepost endpoints apply` does."""
+    file = folder / "endpoints.toml"
+    file.write_text(ENDPOINTS)
+    _secret(folder / "webhook.secret", WEBHOOK_SECRET)
+    reach = ChannelSettings(
+        target=suite.addresses.grpc["ingress"],
+        api_key=suite.credentials["OPERATOR_API_KEY"],
+        tenant=TENANT,
+    )
+
+    async def put() -> None:
+        async with connect(reach) as channel:
+            stub: Any = EndpointServiceStub(channel)
+            for request in read_file(file):
+                await stub.PutEndpoint(request)
+
+    asyncio.run(put())
 
 
 def _secret(file: Path, value: str) -> str:

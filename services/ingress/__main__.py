@@ -2,7 +2,10 @@
 
 import asyncio
 
-from services.ingress.endpoints import Endpoints
+from services.ingress.endpoints.operations import EndpointOperations
+from services.ingress.endpoints.sealing_loop import SealingLoop
+from services.ingress.endpoints.servicer import EndpointServicer
+from services.ingress.endpoints.snapshot import Endpoints
 from services.ingress.operations import Intake
 from services.ingress.servicer import IngressServicer
 from services.ingress.settings import IngressSettings
@@ -10,6 +13,7 @@ from services.ingress.wake_client import Waker
 from services.ingress.webhooks.door import WebhookDoor
 from shared import runtime
 from shared.http_server import HttpServer
+from shared.sealing import Keyring
 from shared.settings import load
 
 
@@ -17,15 +21,18 @@ async def main() -> None:
     """Serves until told to stop."""
     settings = load(IngressSettings)
     async with runtime.started("ingress", settings) as service:
-        endpoints = Endpoints.of(settings)
+        database, limit_bytes = service.database, settings.body_limit_bytes
+        keyring = Keyring.parse(settings.sealing_keys.get_secret_value())
+        endpoints = Endpoints(database, keyring, limit_bytes=limit_bytes)
+        admin = EndpointServicer(EndpointOperations(database, keyring, limit_bytes), endpoints)
         waker = Waker(settings)
-        intake = Intake(service.database, settings, waker.wake)
+        intake = Intake(database, settings, waker.wake)
         door = WebhookDoor(
             endpoints, intake, settings, service.tracer, may_serve=service.schema.require
         )
         await service.serve(
-            [IngressServicer(intake, endpoints)],
-            background=[waker.ticker],
+            [IngressServicer(intake, endpoints), admin],
+            background=[waker.ticker, endpoints.ticker, SealingLoop(database, keyring).ticker],
             http=[HttpServer(door.app(), settings.webhook_address)],
             closing=[waker.close],
         )

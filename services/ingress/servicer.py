@@ -8,7 +8,7 @@ from grpc.aio import ServicerContext
 
 from services.ingress.body_rules import JSON
 from services.ingress.deliveries_store import DeliveryRow
-from services.ingress.endpoints import Endpoints
+from services.ingress.endpoints.snapshot import Endpoints
 from services.ingress.operations import Intake
 from services.ingress.submissions import Match, Submission, Taken
 from shared.rpc.caller import current_caller
@@ -43,7 +43,7 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
         ],
     ) -> ingress_pb2.SubmitDeliveryResponse:
         """Takes one delivery in."""
-        [outcome] = await self._intake.submit([self._submission(request)])
+        [outcome] = await self._intake.submit([await self._submission(request)])
         if isinstance(outcome, Refusal):
             raise outcome
         return _response(outcome)
@@ -63,10 +63,10 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
         )
         return ingress_pb2.GetDeliveryResponse(delivery=_delivery(found))
 
-    def _submission(self, request: ingress_pb2.SubmitDeliveryRequest) -> Submission:
+    async def _submission(self, request: ingress_pb2.SubmitDeliveryRequest) -> Submission:
         tenant = current_caller().require_tenant()
         return Submission(
-            endpoint=self._endpoints.of_tenant(tenant, request.endpoint),
+            endpoint=await self._endpoints.of_tenant(tenant, request.endpoint),
             delivery_id=request.delivery_id,
             event=request.event,
             content_type=request.content_type or JSON,

@@ -1,22 +1,16 @@
-"""Every limit of ingress, and the endpoint it takes deliveries for."""
+"""Every limit of ingress, and the keys that it seals webhook secrets under."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import Field, FilePath, SecretStr, model_validator
+from pydantic import Field, FilePath, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from services.ingress.signing_tokens import signing_key
+from shared.sealing import SealingKeys
 from shared.settings import MIB, Address, AlsoRead, CallerSettings
-
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]*$"
-ACTION_PATTERN = r"^[a-z0-9][a-z0-9:._-]*$"
-INSTANCE_PATTERN = r"^[a-z0-9.:-]+$"
-
-GITHUB = "github.com"
 
 
 class IngressSettings(CallerSettings):
-    """The webhook door, the marker's life, the wake and the endpoint."""
+    """The webhook door, the marker's life, the wake and the sealing."""
 
     model_config = SettingsConfigDict(env_prefix="INGRESS_")
     calls = ("dispatcher",)
@@ -104,88 +98,10 @@ class IngressSettings(CallerSettings):
         description="Deadline of one wake; its loss only costs a poll.",
     )
 
-    endpoint_name: str = Field(
-        default="",
-        max_length=100,
-        pattern=r"^$|" + NAME_PATTERN,
-        description="Name of the endpoint, the last part of its webhook address; empty: none.",
+    sealing_keys: SealingKeys = Field(
+        description="Keys that webhook secrets are sealed under, lines of id:base64 of 32 bytes. "
+        "The first seals, all open; secrets come under the first within a minute."
     )
-    endpoint_tenant: str = Field(
-        default="", max_length=100, description="Tenant that owns the endpoint and its work."
-    )
-    endpoint_forge: Literal["forgejo", "gitea", "github", "gitlab"] = Field(
-        default="github",
-        description="Forge that sends to the endpoint: forgejo, gitea, github or gitlab.",
-    )
-    endpoint_proof: Literal["signature", "token"] = Field(
-        default="signature",
-        description="What proves who sent: the forge's signature, or for gitlab also its token, "
-        "which says nothing of the body.",
-    )
-    endpoint_forge_instance: str = Field(
-        default=GITHUB,
-        max_length=253,
-        pattern=INSTANCE_PATTERN,
-        description="Host of the forge, part of every key; must be set for any but github.",
-    )
-    endpoint_secret: SecretStr | None = Field(
-        default=None, description="Secret that the forge signs webhooks with."
-    )
-    endpoint_secret_previous: SecretStr | None = Field(
-        default=None, description="An older secret that still counts while it is being replaced."
-    )
-    endpoint_queue: str = Field(
-        default="reviews",
-        max_length=100,
-        pattern=NAME_PATTERN,
-        description="Queue that the endpoint's work waits on.",
-    )
-    endpoint_action: str = Field(
-        default="container-dispatch",
-        max_length=100,
-        pattern=ACTION_PATTERN,
-        description="Bot and purpose of the endpoint's work.",
-    )
-
-    @model_validator(mode="after")
-    def _endpoint_is_whole(self) -> Self:
-        for name in ("endpoint_tenant", "endpoint_secret"):
-            if self.endpoint_name and not getattr(self, name):
-                raise ValueError(
-                    f"{self.variable('endpoint_name')} is set, so {self.variable(name)} must be too"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _an_instance_is_of_its_forge(self) -> Self:
-        if self.endpoint_forge != "github" and self.endpoint_forge_instance == GITHUB:
-            raise ValueError(
-                f"{self.variable('endpoint_forge')} is {self.endpoint_forge}, so "
-                f"{self.variable('endpoint_forge_instance')} must name its host"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _a_proof_is_of_its_forge(self) -> Self:
-        if self.endpoint_proof == "token" and self.endpoint_forge != "gitlab":
-            raise ValueError(
-                f"{self.variable('endpoint_proof')} is token, which only gitlab sends, and "
-                f"{self.variable('endpoint_forge')} is {self.endpoint_forge}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _a_signing_token_is_one(self) -> Self:
-        if (self.endpoint_forge, self.endpoint_proof) != ("gitlab", "signature"):
-            return self
-        for name in ("endpoint_secret", "endpoint_secret_previous"):
-            secret: SecretStr | None = getattr(self, name)
-            if secret and signing_key(secret.get_secret_value().encode()) is None:
-                raise ValueError(
-                    f"{self.variable(name)} must be a signing token of gitlab's: "
-                    "whsec_ and a key in base64"
-                )
-        return self
 
     @model_validator(mode="after")
     def _a_body_fits_a_message(self) -> Self:

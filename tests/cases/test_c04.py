@@ -1,13 +1,11 @@
 """A delivery id that is missing, blank, doubled or absurd is refused, and never a shared key."""
 
-import psycopg
 import pytest
 
 from tests.cases.stored import bodies, intents
-from tests.database_server import DatabaseServer, as_service
-from tests.services.ingress.gitea_pulls import HOST, gitea_pull
+from tests.services.ingress.gitea_pulls import endpoint, gitea_pull
 from tests.services.ingress.pulls import SECRET, pull
-from tests.services.ingress.served import served
+from tests.services.ingress.registered import store
 from tests.services.ingress.webhooks.posting import Change, Door, as_sent, signed
 from tests.signing import bare_signature
 
@@ -43,32 +41,17 @@ def test_an_unsigned_request_reserves_no_id(github: Door) -> None:
 
 
 @pytest.mark.guarantee("I1")
-def test_one_id_at_two_endpoints_is_two_deliveries(
-    github: Door, database_server: DatabaseServer
-) -> None:
+def test_one_id_at_two_endpoints_is_two_deliveries(github: Door) -> None:
     delivery_id, before = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", intents(github)
     body, other = pull(number=30), gitea_pull()
     assert github.post(body, signed(body, x_github_delivery=delivery_id)).status_code == 202
-    gitea = {
-        "INGRESS_ENDPOINT_NAME": "gitea",
-        "INGRESS_ENDPOINT_FORGE": "gitea",
-        "INGRESS_ENDPOINT_FORGE_INSTANCE": HOST,
-    }
-    with served(as_service(owner_url_of(github.owner), "ingress"), gitea) as beside:
-        headers = as_sent(
-            {
-                "x-gitea-event": "pull_request",
-                "x-gitea-delivery": delivery_id,
-                "x-gitea-signature": bare_signature(SECRET.encode(), other),
-            }
-        )
-        url = f"http://{beside.webhooks}/webhooks/gitea/gitea"
-        answer = github.client.post(url, content=other, headers=headers)
-    assert answer.status_code == 202
+    store(github.owner, endpoint("gitea"))
+    headers = as_sent(
+        {
+            "x-gitea-event": "pull_request",
+            "x-gitea-delivery": delivery_id,
+            "x-gitea-signature": bare_signature(SECRET.encode(), other),
+        }
+    )
+    assert github.post(other, headers, "/webhooks/gitea/gitea").status_code == 202
     assert intents(github) == before + 2
-
-
-def owner_url_of(owner: "psycopg.Connection[tuple[object, ...]]") -> str:
-    """The address that this connection was opened with."""
-    info = owner.info
-    return f"postgresql://{info.user}:{info.password}@{info.host}:{info.port}/{info.dbname}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.database_server import DatabaseServer
-from tests.services.ingress.gitea_pulls import HOST, gitea_pull
+from tests.services.ingress.gitea_pulls import HOST, endpoint, gitea_pull
 from tests.services.ingress.pulls import SECRET
 from tests.services.ingress.webhooks.posting import Change, Door, Headers, as_sent, opened
 from tests.signing import bare_signature, github_signature
@@ -41,12 +41,7 @@ class Place:
 @pytest.fixture(scope="module", params=["gitea", "forgejo"])
 def place(request: pytest.FixtureRequest, database_server: DatabaseServer) -> Iterator[Place]:
     kind = str(request.param)
-    environment = {
-        "INGRESS_ENDPOINT_NAME": kind,
-        "INGRESS_ENDPOINT_FORGE": kind,
-        "INGRESS_ENDPOINT_FORGE_INSTANCE": HOST,
-    }
-    with opened(database_server, environment) as door:
+    with opened(database_server, endpoint=endpoint(kind)) as door:
         yield Place(kind, door)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cases.stored import intents
 from tests.database_server import DatabaseServer
-from tests.services.ingress.gitea_pulls import HOST, gitea_document
+from tests.services.ingress.gitea_pulls import endpoint, gitea_document
 from tests.services.ingress.gitlab_merges import draft_ended, merge
 from tests.services.ingress.pulls import SECRET, A, B, pull
 from tests.services.ingress.webhooks.gitlab_posting import GitLab
@@ -67,17 +67,12 @@ def test_gitlab_one_piece_of_work_for_each_commit(merges: GitLab) -> None:
 
 
 def test_gitea_a_title_that_stops_saying_draft(database_server: DatabaseServer) -> None:
-    environment = {
-        "INGRESS_ENDPOINT_NAME": "gitea",
-        "INGRESS_ENDPOINT_FORGE": "gitea",
-        "INGRESS_ENDPOINT_FORGE_INSTANCE": HOST,
-    }
     drafted = gitea_document("opened", title="WIP: gears")
     readied = gitea_document("edited", title="gears", at=1)
     readied["changes"] = {"title": {"from": "WIP: gears"}}
     del drafted["pull_request"]["draft"], readied["pull_request"]["draft"]
     found = []
-    with opened(database_server, environment) as door:
+    with opened(database_server, endpoint=endpoint("gitea")) as door:
         for n, document in enumerate([drafted, readied]):
             body = json.dumps(document).encode()
             headers = {

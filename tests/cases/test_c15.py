@@ -15,6 +15,7 @@ from shared.schema.grants import Service
 from tests.cases.stored import intents
 from tests.database_proxy import DatabaseProxy
 from tests.services.ingress.gitlab_merges import merge, note_document
+from tests.services.ingress.registered import register
 from tests.services.ingress.served import Served, served_beside
 from tests.services.ingress.webhooks.gitlab_posting import (
     MERGE_REQUEST,
@@ -55,8 +56,9 @@ def test_a_repeat_is_known_by_its_id_whatever_its_event_is_called(merges: GitLab
 
 @pytest.mark.guarantee("I2")
 async def test_without_the_database_it_is_told_to_come_again(
-    service_url: Callable[[Service], str],
+    owner_url: str, service_url: Callable[[Service], str]
 ) -> None:
+    register(owner_url, endpoint("token"))
     body = merge()
     headers = as_sent({"x-gitlab-event": MERGE_REQUEST, "x-gitlab-token": TOKEN})
 
@@ -67,7 +69,7 @@ async def test_without_the_database_it_is_told_to_come_again(
 
     async with DatabaseProxy.before(service_url("ingress")) as proxy:
         await proxy.cut()
-        async with served_beside(proxy.url(), endpoint("token")) as ingress:
+        async with served_beside(proxy.url()) as ingress:
             began_s = monotonic()
             away = await post(ingress)
             assert monotonic() - began_s < ANSWER_WITHIN_S

@@ -7,6 +7,7 @@ import pytest
 from starlette.applications import Starlette
 
 from services.first_keys import first_keys
+from services.suite import SEALING
 from services.surroundings import (
     ADMIN_PORTS,
     GRPC_PORTS,
@@ -20,8 +21,11 @@ from services.surroundings import (
 from shared.environment import read
 from shared.http_server import AddressUnavailableError, HttpServer
 from shared.schema.grants import SERVICES, Service
+from shared.sealing import new_key_line
 from shared.settings import CallerSettings
 from tools.docs.configuration import settings_of
+
+SEALING_KEYS = new_key_line()
 
 USERS = {
     "PATH": "/bin",
@@ -32,7 +36,6 @@ USERS = {
     "FENCEPOST_API_KEY_FILE": "/a/persons",
     "DATABASE_URL": "postgresql://owner:secret@h/d",
     "AWS_SECRET_ACCESS_KEY": "x",
-    "INGRESS_ENDPOINT_SECRET": "theirs",
     "PUBLISHER_FORGE_TOKEN": "theirs",
     "WATCHDOG_DATABASE_URL": "postgresql://fencepost_watchdog:theirs@h/d",
 }
@@ -48,7 +51,7 @@ def told(
         addresses=choose_addresses(environment),
         database_url=f"postgresql://fencepost_{service}:p@h/d",
         api_key=api_key,
-        tenant="default",
+        sealing_keys=SEALING_KEYS if service in SEALING else None,
     )
 
 
@@ -60,7 +63,9 @@ def test_a_service_sees_its_own_secrets_and_no_others() -> None:
         assert own <= seen
         assert {"PATH", "LC_ALL", "OTEL_RESOURCE_ATTRIBUTES", "FENCEPOST_LOG_LEVEL"} <= seen
         secrets = {name for name in seen if "DATABASE_URL" in name or "KEY" in name}
-        assert secrets == {f"{service.upper()}_DATABASE_URL", f"{service.upper()}_API_KEY"}
+        wanted = {f"{service.upper()}_DATABASE_URL", f"{service.upper()}_API_KEY"}
+        wanted |= {f"{service.upper()}_SEALING_KEYS"} if service in SEALING else set()
+        assert secrets == wanted
         assert not seen & (set(USERS) - own - COMMON), service
 
 
@@ -70,17 +75,16 @@ COMMON = {"PATH", "LC_ALL", "OTEL_RESOURCE_ATTRIBUTES", "FENCEPOST_LOG_LEVEL"}
 def test_what_the_user_set_wins() -> None:
     user = {
         "INGRESS_API_KEY_FILE": "/run/key",
+        "INGRESS_SEALING_KEYS_FILE": "/run/sealing",
         "INGRESS_DATABASE_URL": "postgresql://fencepost_ingress:theirs@h/d",
-        "INGRESS_ENDPOINT_TENANT": "acme",
         "DISPATCHER_GRPC_ADDRESS": "127.0.0.1:9",
     }
 
     seen = told("ingress", user, api_key="fp_chosen")
 
     assert seen["INGRESS_DATABASE_URL"] == user["INGRESS_DATABASE_URL"]
-    assert seen["INGRESS_ENDPOINT_TENANT"] == "acme"
     assert seen["INGRESS_DISPATCHER_ADDRESS"] == "127.0.0.1:9"
-    assert "INGRESS_API_KEY" not in seen
+    assert not seen.keys() & {"INGRESS_API_KEY", "INGRESS_SEALING_KEYS"}
 
 
 def test_the_default_ports_are_those_of_the_services() -> None:

@@ -43,7 +43,10 @@ ALL_SCOPES = [
 ]
 
 ENVIRONMENT: Mapping[Service, Mapping[str, str]] = {
-    "ingress": {"INGRESS_WEBHOOK_ADDRESS": "127.0.0.1:0"},
+    "ingress": {
+        "INGRESS_WEBHOOK_ADDRESS": "127.0.0.1:0",
+        "INGRESS_SEALING_KEYS": new_key_line("k1"),
+    },
     "dispatcher": {"DISPATCHER_POLL_INTERVAL_MS": "50"},
     "publisher": {
         "PUBLISHER_FORGE_URL": "http://127.0.0.1:9",

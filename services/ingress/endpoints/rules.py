@@ -65,14 +65,14 @@ def routes_text(routes: Sequence[Route]) -> str:
 
 
 def routes_in(text: str) -> tuple[Route, ...]:
-    """Routes that were stored so."""
+    """Routes that were stored so; what an older version did not know is as if it were not said."""
     return tuple(
         Route(
             action=each["action"],
             queue=each["queue"],
-            repo_ids=frozenset(each["repo_ids"]),
-            commands=frozenset(each["commands"]),
-            checks=each["checks"],
+            repo_ids=frozenset(each.get("repo_ids", ())),
+            commands=frozenset(each.get("commands", ())),
+            checks=each.get("checks", False),
         )
         for each in json.loads(text)
     )

@@ -67,15 +67,15 @@ class Endpoints:
         self._keyring = keyring
         self._limit_bytes = limit_bytes
         self._reading: Reading | None = None
-        self._failure: tuple[float, DatabaseUnavailable] | None = None
+        self._flight: asyncio.Task[Reading] | None = None
         self._opened: Opened = {}
-        self._turn = asyncio.Lock()
         self.ticker = Ticker("endpoints", period_ms=REFRESH_PERIOD_MS, tick=self.refresh)
 
     async def refresh(self) -> None:
-        """Reads all anew; raises DatabaseUnavailable, and the last reading stays."""
-        async with self._turn:
-            await self._read()
+        """Reads all anew, from now on; raises DatabaseUnavailable, and the last reading stays."""
+        if self._flight is not None:
+            await asyncio.wait({self._flight})
+        await self._read_together()
 
     async def catch_up(self) -> None:
         """Reads anew what was just changed here; should the database be gone, a tick does it."""
@@ -121,24 +121,26 @@ class Endpoints:
         return None if found is None else (found, reading)
 
     async def _after_a_miss(self) -> Reading:
-        """A reading that is younger than the pause; one caller reads for all that wait."""
-        async with self._turn:
-            since_s = time.monotonic() - MISS_PAUSE_S
-            if self._reading is not None and self._reading.read_at_s > since_s:
-                return self._reading
-            if self._failure is not None and self._failure[0] > since_s:
-                raise self._failure[1]
-            return await self._read()
+        """A reading that is younger than the pause."""
+        reading = self._reading
+        if reading is not None and time.monotonic() - reading.read_at_s < MISS_PAUSE_S:
+            return reading
+        return await self._read_together()
+
+    async def _read_together(self) -> Reading:
+        """One reading for all who ask while it is under way; it outlives who asked first."""
+        if self._flight is None:
+            self._flight = asyncio.create_task(self._read())
+            self._flight.add_done_callback(self._landed)
+        return await asyncio.shield(self._flight)
+
+    def _landed(self, flight: "asyncio.Task[Reading]") -> None:
+        self._flight = None
+        if not flight.cancelled() and flight.exception() is None:
+            self._reading = flight.result()
 
     async def _read(self) -> Reading:
-        try:
-            endpoints, secrets = await self._database.read(_rows)
-        except DatabaseUnavailable as away:
-            self._failure = time.monotonic(), away
-            raise
-        self._failure = None
-        self._reading = self._made_of(endpoints, secrets)
-        return self._reading
+        return self._made_of(*await self._database.read(_rows))
 
     def _made_of(self, endpoints: Iterable[EndpointRow], secrets: Iterable[SecretRow]) -> Reading:
         opened, faults = self._unsealed(secrets)

@@ -24,6 +24,7 @@ from shared.schema.states import DeliveryOutcome
 
 UNKNOWN_ENDPOINT_STATUS = 404
 FAULT_STATUS = 500
+AWAY_STATUS = 503
 
 SIGNATURE_INVALID = "SIGNATURE_INVALID"
 BODY_TOO_SLOW = "BODY_TOO_SLOW"
@@ -81,6 +82,15 @@ def unknown_endpoint(refusal: ResourceNotFound) -> JSONResponse:
     """No such endpoint, or no single one."""
     return JSONResponse(
         _refusal(refusal.reason, refusal.message), status_code=UNKNOWN_ENDPOINT_STATUS
+    )
+
+
+def away(refusal: FencepostError, *, retry_after_s: int) -> JSONResponse:
+    """Whose it is cannot be told now, or nobody could be believed; nothing was looked at."""
+    return JSONResponse(
+        _refusal(refusal.reason, refusal.message),
+        status_code=AWAY_STATUS,
+        headers={"Retry-After": str(retry_after_s)},
     )
 
 

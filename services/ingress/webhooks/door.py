@@ -6,7 +6,7 @@ durable record.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import TypeVar
 
@@ -26,7 +26,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from services.ingress.body_rules import JSON
-from services.ingress.endpoints import Endpoint, Endpoints
+from services.ingress.endpoints.model import Endpoint, ForgeKind, Proof
+from services.ingress.endpoints.snapshot import Endpoints
 from services.ingress.large_bodies import apart
 from services.ingress.metrics import DELIVERY_REFUSALS
 from services.ingress.operations import Intake
@@ -47,16 +48,20 @@ from shared.metrics import HTTP_SERVER_DURATION
 from shared.telemetry import context_from, current_traceparent
 
 FORGES = {
-    ("forgejo", "signature"): forgejo.FORGE,
-    ("gitea", "signature"): gitea.FORGE,
-    ("github", "signature"): github.FORGE,
-    ("gitlab", "signature"): gitlab.BY_SIGNATURE,
-    ("gitlab", "token"): gitlab.BY_TOKEN,
+    (ForgeKind.FORGEJO, Proof.SIGNATURE): forgejo.FORGE,
+    (ForgeKind.GITEA, Proof.SIGNATURE): gitea.FORGE,
+    (ForgeKind.GITHUB, Proof.SIGNATURE): github.FORGE,
+    (ForgeKind.GITLAB, Proof.SIGNATURE): gitlab.BY_SIGNATURE,
+    (ForgeKind.GITLAB, Proof.TOKEN): gitlab.BY_TOKEN,
 }
 """Each kind of forge with each proof that an endpoint may be registered for."""
 
-ROUTES = ("/webhooks/{forge}/{endpoint}", "/webhooks/{forge}")
-"""Without an endpoint's name: the forge's only one."""
+ROUTES = (
+    "/webhooks/{forge}/{endpoint}",
+    "/webhooks/{forge}/{tenant}/{endpoint}",
+    "/webhooks/{forge}",
+)
+"""Without an endpoint's name: the forge's only one. Without a tenant: who first took the name."""
 
 ERROR_ID_BYTES = 8
 
@@ -118,11 +123,11 @@ class WebhookDoor:
 
     async def _answer(self, request: Request) -> JSONResponse:
         try:
-            endpoint = self._endpoints.of_forge(
-                request.path_params["forge"], request.path_params.get("endpoint")
-            )
+            endpoint = await self._endpoint(request.path_params)
         except ResourceNotFound as unknown:
             return answers.unknown_endpoint(unknown)
+        except FencepostError as refusal:
+            return answers.away(refusal, retry_after_s=self._settings.retry_after_s)
         forge = FORGES[endpoint.forge, endpoint.proof]
         try:
             outcome = await self._take_in(request, endpoint, forge)
@@ -141,6 +146,12 @@ class WebhookDoor:
             forge, outcome, delivery_id=claimed_delivery_id(forge, request.headers)
         )
 
+    async def _endpoint(self, path: Mapping[str, str]) -> Endpoint:
+        """Whom the path names; what stands in the way of all is said before it is looked for."""
+        self._may_serve()
+        found = self._endpoints.of_forge(path["forge"], path.get("endpoint"), path.get("tenant"))
+        return await self._in_time(found, outcome_unknown=False)
+
     def _refused(self, request: Request, forge: Forge, refusal: FencepostError) -> JSONResponse:
         return answers.refused(
             forge,
@@ -153,10 +164,9 @@ class WebhookDoor:
         self, request: Request, endpoint: Endpoint, forge: Forge
     ) -> SubmissionOutcome:
         """What became of it; where its forge is not told of a refusal, that is kept first."""
-        self._may_serve()
         check = forge.check(request.headers, endpoint.secrets)
         with self._admission.entered() as place:
-            body, too_large = await self._read(request, forge, check, place)
+            body, too_large = await self._read(request, endpoint, check, place)
             await self._believe(check)
             outcome = too_large or await self._submit(request, endpoint, forge, body)
             if isinstance(outcome, Refusal) and forge.keeps_refused:
@@ -166,18 +176,19 @@ class WebhookDoor:
         return outcome
 
     async def _read(
-        self, request: Request, forge: Forge, check: Check, place: Place
+        self, request: Request, endpoint: Endpoint, check: Check, place: Place
     ) -> tuple[bytes, BodyTooLarge | None]:
+        keeps_refused = FORGES[endpoint.forge, endpoint.proof].keeps_refused
         try:
             body = await read_body(
                 request,
                 place,
-                limit_bytes=self._settings.body_limit_bytes,
+                limit_bytes=endpoint.body_limit_bytes,
                 timeout_ms=self._settings.body_read_timeout_ms,
-                pass_on=check.update if forge.keeps_refused else None,
+                pass_on=check.update if keeps_refused else None,
             )
         except BodyTooLarge as refusal:
-            if not forge.keeps_refused:
+            if not keeps_refused:
                 raise
             return b"", refusal
         await apart(body, lambda: check.update(body))
@@ -205,12 +216,12 @@ class WebhookDoor:
         )
         return outcome
 
-    async def _in_time(self, answered: Awaitable[T]) -> T:
+    async def _in_time(self, answered: Awaitable[T], *, outcome_unknown: bool = True) -> T:
         try:
             async with asyncio.timeout(self._settings.answer_timeout_ms / 1000):
                 return await answered
         except TimeoutError:
-            raise DatabaseUnavailable(outcome_unknown=True) from None
+            raise DatabaseUnavailable(outcome_unknown=outcome_unknown) from None
 
 
 def _submission(endpoint: Endpoint, envelope: Envelope, body: bytes) -> Submission:

@@ -9,7 +9,8 @@ from tests.database_server import as_service
 from tests.rows import Rows, from_now
 from tests.sdk.cli.conftest import Place
 from tests.sdk.cli.terminal import COLUMNS, Shell
-from tests.services.ingress.pulls import TENANT
+from tests.services.ingress.pulls import ENDPOINT, TENANT
+from tests.services.ingress.registered import register
 from tests.services.ingress.served import Served as ServedIngress
 from tests.services.ingress.served import served as served_ingress
 from tests.services.watchdog.timeline.stories import published_story
@@ -107,6 +108,7 @@ def test_an_address_that_is_none_is_refused_by_its_field(shell: Shell) -> None:
 
 @pytest.fixture(scope="module")
 def ingress(place: Place) -> Iterator[ServedIngress]:
+    register(place.owner_url, ENDPOINT)
     with served_ingress(as_service(place.owner_url, "ingress")) as ingress:
         yield ingress
 

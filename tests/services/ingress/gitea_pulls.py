@@ -1,14 +1,21 @@
 """Bodies in the shape that Gitea and Forgejo document for pull requests."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from tests.services.ingress.pulls import T0, A
+from services.ingress.endpoints.model import Endpoint, ForgeKind
+from tests.services.ingress.pulls import ENDPOINT, T0, A
 
 REPO_ID = 61
 HOST = "git.example.org"
 URL = f"https://{HOST}/gadgets/hello-world/pulls/4"
+
+
+def endpoint(kind: str) -> Endpoint:
+    """An endpoint for Gitea or Forgejo, by the name of its kind."""
+    return replace(ENDPOINT, name=kind, forge=ForgeKind(kind), forge_instance=HOST)
 
 
 def _user(number: int, login: str) -> dict[str, Any]:

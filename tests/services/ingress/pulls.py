@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from services.ingress.endpoints import Endpoint, Endpoints
+from services.ingress.endpoints.model import Endpoint, ForgeKind, Proof, Route
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission
+from tests.services.ingress.registered import KEYRING_TEXT
 
 PAYLOADS = Path(__file__).parents[2] / "payloads" / "github"
 SECRET = "it is a test"
@@ -21,6 +23,15 @@ NUMBER = 2
 URL = "https://github.com/Codertocat/Hello-World/pull/2"
 HEAD = "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
 A, B, C = "a" * 40, "b" * 40, "c" * 40
+ENDPOINT = Endpoint(
+    name="github",
+    tenant=TENANT,
+    forge=ForgeKind.GITHUB,
+    forge_instance="github.com",
+    proof=Proof.SIGNATURE,
+    secrets=(SECRET.encode(),),
+    routes=(Route(action="container-dispatch", queue="reviews"),),
+)
 T0 = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 
@@ -63,11 +74,9 @@ def pull(
 
 
 def settings_of(database_url: str, **changes: Any) -> IngressSettings:
-    """An ingress with one endpoint that waits long enough to be watched."""
+    """An ingress that waits long enough to be watched."""
     values = {
-        "endpoint_name": "github",
-        "endpoint_tenant": TENANT,
-        "endpoint_secret": SecretStr(SECRET),
+        "sealing_keys": SecretStr(KEYRING_TEXT),
         "database_lock_timeout_ms": 20_000,
         "database_statement_timeout_ms": 20_000,
         **changes,
@@ -76,8 +85,8 @@ def settings_of(database_url: str, **changes: Any) -> IngressSettings:
 
 
 def endpoint_of(settings: IngressSettings) -> Endpoint:
-    """The endpoint of these settings."""
-    return Endpoints.of(settings).of_forge("github", None)
+    """GitHub's endpoint as an ingress of these settings serves it."""
+    return replace(ENDPOINT, body_limit_bytes=settings.body_limit_bytes)
 
 
 def submission(endpoint: Endpoint, delivery_id: str, body: bytes, **changes: Any) -> Submission:

@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.services.ingress.pulls import SECRET, TENANT
+from tests.services.ingress.registered import KEYRING_TEXT
 from tests.waiting import until_sync
 
 ROOT = Path(__file__).parents[3]
 STOP_TIMEOUT_S = 15.0
 
 ENVIRONMENT = {
-    "INGRESS_ENDPOINT_NAME": "github",
-    "INGRESS_ENDPOINT_TENANT": TENANT,
-    "INGRESS_ENDPOINT_SECRET": SECRET,
+    "INGRESS_SEALING_KEYS": KEYRING_TEXT,
     "INGRESS_GRPC_ADDRESS": "127.0.0.1:0",
     "INGRESS_ADMIN_ADDRESS": "127.0.0.1:0",
     "INGRESS_WEBHOOK_ADDRESS": "127.0.0.1:0",

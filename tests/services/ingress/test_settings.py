@@ -4,55 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from services.ingress.endpoints import Endpoints
 from services.ingress.settings import IngressSettings
+from shared.sealing import Keyring, new_key_line
 from shared.settings import SettingsError, read
+from tests.services.ingress.registered import KEYRING_TEXT
 
-NEEDED = {"INGRESS_DATABASE_URL": "postgresql://ingress:x@127.0.0.1:5432/fencepost"}
-ENDPOINT = NEEDED | {"INGRESS_ENDPOINT_NAME": "github", "INGRESS_ENDPOINT_TENANT": "acme"}
-
-
-def test_without_an_endpoint_there_is_none() -> None:
-    settings = read(IngressSettings, NEEDED)
-    assert settings.webhook_address == "127.0.0.1:7100"
-    with pytest.raises(Exception, match="no endpoint"):
-        Endpoints.of(settings).of_forge("github", None)
+DATABASE = {"INGRESS_DATABASE_URL": "postgresql://ingress:x@127.0.0.1:5432/fencepost"}
+NEEDED = DATABASE | {"INGRESS_SEALING_KEYS": KEYRING_TEXT}
 
 
-def test_several_secrets_may_live_and_stand_in_files(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text("new secret\n")
-    settings = read(
-        IngressSettings,
-        ENDPOINT
-        | {
-            "INGRESS_ENDPOINT_SECRET_FILE": str(file),
-            "INGRESS_ENDPOINT_SECRET_PREVIOUS": "old secret",
-        },
-    )
-    endpoint = Endpoints.of(settings).of_forge("github", "github")
-    assert endpoint.secrets == (b"new secret", b"old secret")
-    assert "new secret" not in repr(endpoint) + repr(settings)
+def test_the_keyring_stands_in_a_file_and_is_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"{new_key_line('k2')}\n{KEYRING_TEXT}\n")
+    settings = read(IngressSettings, {**DATABASE, "INGRESS_SEALING_KEYS_FILE": str(file)})
+    assert Keyring.parse(settings.sealing_keys.get_secret_value()).key_ids == ("k2", "test")
+    assert KEYRING_TEXT.partition(":")[2] not in repr(settings)
 
 
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        (ENDPOINT, "INGRESS_ENDPOINT_SECRET must be"),
-        (NEEDED | {"INGRESS_ENDPOINT_NAME": "x"}, "INGRESS_ENDPOINT_TENANT must be"),
-        (NEEDED | {"INGRESS_ENDPOINT_NAME": "Not A Name"}, "INGRESS_ENDPOINT_NAME"),
-        (NEEDED | {"INGRESS_ENDPOINT_FORGE": "gogs"}, "INGRESS_ENDPOINT_FORGE"),
-        (NEEDED | {"INGRESS_ENDPOINT_FORGE": "gitea"}, "INGRESS_ENDPOINT_FORGE_INSTANCE must name"),
-        (NEEDED | {"INGRESS_ENDPOINT_PROOF": "token"}, "INGRESS_ENDPOINT_PROOF is token"),
-        (
-            ENDPOINT
-            | {
-                "INGRESS_ENDPOINT_FORGE": "gitlab",
-                "INGRESS_ENDPOINT_FORGE_INSTANCE": "gitlab.com",
-                "INGRESS_ENDPOINT_SECRET": "no-signing-token",
-            },
-            "INGRESS_ENDPOINT_SECRET must be a signing token",
-        ),
+        (DATABASE, "INGRESS_SEALING_KEYS or INGRESS_SEALING_KEYS_FILE must be set"),
+        (DATABASE | {"INGRESS_SEALING_KEYS": "k1:short"}, "line 1 must be id:key"),
         (NEEDED | {"INGRESS_MESSAGE_LIMIT_BYTES": "26214400"}, "INGRESS_MESSAGE_LIMIT_BYTES"),
         (NEEDED | {"DEDUPE_TTL_SECONDS": "0"}, "DEDUPE_TTL_SECONDS"),
         (

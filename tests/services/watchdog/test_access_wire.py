@@ -107,9 +107,8 @@ async def test_a_revoked_key_is_refused_by_every_service_within_five_seconds(
 ) -> None:
     asked = ingress_pb2.GetDeliveryRequest(endpoint="github", delivery_id="d-1")
     ingress_url = as_service(place.owner_url, "ingress")
-    environment = {"INGRESS_ENDPOINT_TENANT": tenant}
     async with stage.client(tenant, scopes=["deliveries_read", "status_read"]) as victim:
-        with served_ingress(ingress_url, environment) as ingress:
+        with served_ingress(ingress_url) as ingress:
             settings = ChannelSettings(target=ingress.grpc, api_key=victim.credential)
             async with connect(settings) as channel, stage.client(tenant) as admin:
                 deliveries: Any = IngressServiceStub(channel)

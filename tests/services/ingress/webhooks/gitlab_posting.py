@@ -3,13 +3,15 @@
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
+from services.ingress.endpoints.model import Endpoint, ForgeKind, Proof
 from tests.database_server import DatabaseServer
 from tests.services.ingress.gitlab_merges import HOST
+from tests.services.ingress.pulls import ENDPOINT
 from tests.services.ingress.webhooks.posting import Change, Door, Headers, as_sent, opened
 from tests.signing import gitlab_signature
 
@@ -74,21 +76,23 @@ class GitLab:
         ).fetchall()
 
 
-def endpoint(proof: str) -> dict[str, str]:
-    """The settings of an endpoint for GitLab."""
-    return {
-        "INGRESS_ENDPOINT_NAME": "merges",
-        "INGRESS_ENDPOINT_FORGE": "gitlab",
-        "INGRESS_ENDPOINT_FORGE_INSTANCE": HOST,
-        "INGRESS_ENDPOINT_PROOF": proof,
-        "INGRESS_ENDPOINT_SECRET": {"token": TOKEN, "signature": SIGNING_TOKEN}[proof],
-    }
+def endpoint(proof: str) -> Endpoint:
+    """An endpoint for GitLab."""
+    return replace(
+        ENDPOINT,
+        name="merges",
+        forge=ForgeKind.GITLAB,
+        forge_instance=HOST,
+        proof=Proof(proof),
+        secrets=({"token": TOKEN, "signature": SIGNING_TOKEN}[proof].encode(),),
+    )
 
 
 @contextmanager
 def gitlab(database_server: DatabaseServer, proof: str) -> Iterator[GitLab]:
-    """A running ingress with an endpoint for GitLab."""
-    previous = "whsec_" + base64.b64encode(b"old" * 11).decode()
-    variables = endpoint(proof) | {"INGRESS_ENDPOINT_SECRET_PREVIOUS": previous}
-    with opened(database_server, variables) as door:
+    """A running ingress with an endpoint for GitLab, which has an older secret, too."""
+    previous = b"whsec_" + base64.b64encode(b"old" * 11)
+    of_gitlab = endpoint(proof)
+    of_gitlab = replace(of_gitlab, secrets=(*of_gitlab.secrets, previous))
+    with opened(database_server, endpoint=of_gitlab) as door:
         yield GitLab(proof, door)

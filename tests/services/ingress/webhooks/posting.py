@@ -2,22 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 import psycopg
 from psycopg import sql
 
+from services.ingress.endpoints.model import Endpoint
 from tests.database_server import DatabaseServer, as_service
 from tests.services.ingress.desk import INTAKE_TABLES
-from tests.services.ingress.pulls import SECRET
+from tests.services.ingress.pulls import ENDPOINT, SECRET
+from tests.services.ingress.registered import register
 from tests.services.ingress.served import Served, served
 from tests.signing import github_signature
 
 LIMIT_BYTES = 64 * 1024
 READ_TIMEOUT_MS = 400
 PATH = "/webhooks/github/github"
+TWO_SECRETS = replace(ENDPOINT, secrets=(*ENDPOINT.secrets, b"the secret before"))
 
 Headers = list[tuple[bytes, bytes]]
 Change = str | bytes | list[bytes] | None
@@ -75,17 +78,20 @@ def as_sent(headers: Mapping[str, Change]) -> Headers:
 
 @contextmanager
 def opened(
-    database_server: DatabaseServer, environment: Mapping[str, str] | None = None
+    database_server: DatabaseServer,
+    environment: Mapping[str, str] | None = None,
+    *,
+    endpoint: Endpoint = TWO_SECRETS,
 ) -> Iterator[Door]:
-    """A door on a database of its own, with small limits and two live secrets."""
+    """A door on a database of its own, with small limits and one endpoint."""
     for owner_url in database_server.each_database():
+        register(owner_url, endpoint)
         with (
             served(
                 as_service(owner_url, "ingress"),
                 {
                     "INGRESS_BODY_LIMIT_BYTES": str(LIMIT_BYTES),
                     "INGRESS_BODY_READ_TIMEOUT_MS": str(READ_TIMEOUT_MS),
-                    "INGRESS_ENDPOINT_SECRET_PREVIOUS": "the secret before",
                     **(environment or {}),
                 },
             ) as ingress,

@@ -14,7 +14,8 @@ from tests.database_proxy import COMMIT, DatabaseProxy
 from tests.races.forcing import Blocker, blocking
 from tests.rows import Rows
 from tests.services.ingress.desk import INTAKE_TABLES, written
-from tests.services.ingress.pulls import pull
+from tests.services.ingress.pulls import ENDPOINT, pull
+from tests.services.ingress.registered import register
 from tests.services.ingress.served import Served, served_beside
 from tests.services.ingress.webhooks.posting import PATH, signed
 from tests.waiting import until
@@ -23,6 +24,12 @@ ANSWER_WITHIN_S = 5.0
 ALL = dict.fromkeys(INTAKE_TABLES, 1)
 PATIENT = {"INGRESS_ANSWER_TIMEOUT_MS": "30000", "INGRESS_DATABASE_LOCK_TIMEOUT_MS": "30000"}
 PATIENT |= {"INGRESS_DATABASE_STATEMENT_TIMEOUT_MS": "30000"}
+
+
+@pytest.fixture(autouse=True)
+def endpoint(owner_url: str) -> None:
+    """GitHub's, before ingress starts."""
+    register(owner_url, ENDPOINT)
 
 
 @pytest.fixture
@@ -125,7 +132,7 @@ async def test_killed_between_commit_and_answer_a_redelivery_gets_the_first_resu
     proxy: DatabaseProxy, rows: Rows
 ) -> None:
     async with served_beside(proxy.url(), PATIENT) as ingress:
-        proxy.trap(COMMIT, "keep the answer")
+        proxy.trap(COMMIT, "keep the answer", after=b"INSERT INTO deliveries")
         posting = asyncio.create_task(post(ingress, pull()))
         await until(lambda: written(rows), what="the commit")
         ingress.kill()

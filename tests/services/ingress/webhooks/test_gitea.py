@@ -2,8 +2,8 @@
 
 import pytest
 
+from services.ingress.endpoints.model import ForgeKind, Proof
 from services.ingress.operations import READERS
-from services.ingress.settings import IngressSettings
 from services.ingress.webhooks import forgejo, gitea
 from services.ingress.webhooks.door import FORGES
 from services.ingress.webhooks.forge import Answer, Forge
@@ -63,9 +63,7 @@ def test_each_table_answers_everything(forge: Forge) -> None:
     assert set(forge.statuses) == set(Answer)
 
 
-def test_every_forge_of_the_settings_has_its_door_and_its_reader() -> None:
-    kinds = IngressSettings.model_fields["endpoint_forge"].annotation
-    proofs = IngressSettings.model_fields["endpoint_proof"].annotation
-    assert set(getattr(kinds, "__args__", ())) == set(READERS) == {kind for kind, _ in FORGES}
-    assert set(getattr(proofs, "__args__", ())) == {proof for _, proof in FORGES}
-    assert all((kind, "signature") in FORGES for kind in READERS)
+def test_every_kind_of_forge_has_its_door_and_its_reader() -> None:
+    assert set(ForgeKind) == set(READERS) == {kind for kind, _ in FORGES}
+    assert set(Proof) == {proof for _, proof in FORGES}
+    assert all((kind, Proof.SIGNATURE) in FORGES for kind in ForgeKind)
