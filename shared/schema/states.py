@@ -44,6 +44,7 @@ class WaitsOn(StrEnum):
     TIME = "time"
     LEASE = "lease"
     PUBLICATION = "publication"
+    HEAD = "head"
 
 
 class LeaseState(StrEnum):

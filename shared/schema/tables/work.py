@@ -65,7 +65,9 @@ intents = Table(
     CheckConstraint("(status = 'open') = (settled_at IS NULL)", name="settled"),
     CheckConstraint("(payload IS NULL) = (delivery_seq IS NOT NULL)", name="payload"),
     CheckConstraint(
-        "num_nulls(forge_instance, repo_id, number, head_sha) IN (0, 4)", name="key_parts"
+        "num_nulls(forge_instance, repo_id, number) IN (0, 3)"
+        " AND (head_sha IS NULL OR number IS NOT NULL)",
+        name="key_parts",
     ),
     Index(
         "intents_occupied_key",
@@ -83,7 +85,8 @@ intents = Table(
 )
 """Units of work. Written when made and when settled; what is open stands in ready, waiting or a
 lease. The payload of one made by a delivery is the delivery's body. `attempts` is what was
-charged when the intent was settled; while open, the row that holds it counts.
+charged when the intent was settled; while open, the row that holds it counts. One on a change
+request without a head waits for it, and its key and generation are stored with the head (I7).
 """
 
 ready = Table(
@@ -131,6 +134,7 @@ waiting = Table(
         postgresql_where=text("waits_on = 'lease'"),
     ),
     Index(None, "publication_id", postgresql_where=text("publication_id IS NOT NULL")),
+    Index("waiting_head_idx", "due_at", postgresql_where=text("waits_on = 'head'")),
 )
 """Intents that must not be granted yet: a guarded mover enters them into ready, newly numbered."""
 

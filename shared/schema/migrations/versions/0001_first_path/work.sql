@@ -33,7 +33,10 @@ CREATE TABLE fencepost.intents (
     CONSTRAINT intents_settled_check CHECK ((status = 'open') = (settled_at IS NULL)),
     CONSTRAINT intents_payload_check CHECK ((payload IS NULL) = (delivery_seq IS NOT NULL)),
     CONSTRAINT intents_key_parts_check
-        CHECK (num_nulls(forge_instance, repo_id, number, head_sha) IN (0, 4))
+        CHECK (
+            num_nulls(forge_instance, repo_id, number) IN (0, 3)
+            AND (head_sha IS NULL OR number IS NOT NULL)
+        )
 );
 CREATE INDEX intents_dead_idx ON fencepost.intents (tenant) WHERE status = 'dead';
 CREATE INDEX intents_delivery_seq_idx ON fencepost.intents (delivery_seq)
@@ -72,11 +75,12 @@ CREATE TABLE fencepost.waiting (
     since timestamptz NOT NULL DEFAULT clock_timestamp(),
     reason text NOT NULL DEFAULT '',
     CONSTRAINT waiting_pk PRIMARY KEY (intent_id),
-    CONSTRAINT waiting_waits_on_check CHECK (waits_on IN ('time', 'lease', 'publication')),
+    CONSTRAINT waiting_waits_on_check CHECK (waits_on IN ('time', 'lease', 'publication', 'head')),
     CONSTRAINT waiting_publication_id_check
         CHECK ((waits_on = 'publication') = (publication_id IS NOT NULL))
 );
 CREATE INDEX waiting_due_at_idx ON fencepost.waiting (due_at);
+CREATE INDEX waiting_head_idx ON fencepost.waiting (due_at) WHERE waits_on = 'head';
 CREATE INDEX waiting_lease_idx ON fencepost.waiting (tenant, key, action)
     WHERE waits_on = 'lease';
 CREATE INDEX waiting_publication_id_idx ON fencepost.waiting (publication_id)
