@@ -31,6 +31,7 @@ from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.intake.items import Item
 from services.ingress.large_bodies import apart
 from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
+from services.ingress.rules import admitted
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
 from services.ingress.take_operations import TakenIn
@@ -186,5 +187,11 @@ def _item(submission: Submission) -> Item:
     if not is_storable(submission.content_type):
         raise MalformedError("content_type", "must not hold U+0000")
     document = read_document(submission.body, submission.content_type)
-    reading = READERS[submission.endpoint.forge](submission.event, document)
+    endpoint = submission.endpoint
+    reading = admitted(
+        READERS[endpoint.forge](submission.event, document),
+        submission.event,
+        bot_ids=endpoint.bot_ids,
+        wanted_events=endpoint.wanted_events,
+    )
     return Item(submission, reading, hashlib.sha256(submission.body).digest())

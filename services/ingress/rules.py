@@ -9,15 +9,17 @@ itself. Doubt about closing counts as open: looking at a closed change request i
 open one is a loss.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from types import MappingProxyType
 
 from shared.schema.states import ChangeRequestState
 
 FIRST_GENERATION = 1
+RERUN_DIGITS = 16
 
 
 class IgnoredReason(StrEnum):
@@ -31,6 +33,9 @@ class IgnoredReason(StrEnum):
     HEAD_OUTDATED = "head-outdated"
     REF_DELETED = "ref-deleted"
     NO_COMMITS = "no-commits"
+    OWN_BOT = "own-bot"
+    NO_ROUTE = "no-route"
+    HEAD_UNKNOWN = "head-unknown"
 
 
 IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
@@ -43,6 +48,9 @@ IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
         IgnoredReason.HEAD_OUTDATED: "A newer head is recorded.",
         IgnoredReason.REF_DELETED: "A branch or a tag is gone: nothing is left to look at.",
         IgnoredReason.NO_COMMITS: "The change request has no commit yet.",
+        IgnoredReason.OWN_BOT: "A bot of ours caused it.",
+        IgnoredReason.NO_ROUTE: "No route of the endpoint takes work of this kind.",
+        IgnoredReason.HEAD_UNKNOWN: "No open change request is known at this commit.",
     }
 )
 """Every reason with the sentence that documents it."""
@@ -120,8 +128,8 @@ class WorkAsked:
 class Reading:
     """What a forge's module read from a body.
 
-    At most one of `event` and `asks` is there. Without either nothing is known that work could
-    follow from, and `ignored` says why.
+    At most one of `event` and `asks` is there. `ignored` says why no work follows; what `event`
+    tells of heads is recorded all the same.
     """
 
     event_action: str
@@ -130,6 +138,59 @@ class Reading:
     sender: Sender | None = None
     ignored: IgnoredReason | None
     projection: Mapping[str, str | int | bool]
+
+
+def admitted(
+    reading: Reading, event: str, *, bot_ids: Collection[int], wanted_events: Collection[str]
+) -> Reading:
+    """The reading, without what an endpoint does not take: unwanted events, its bots' own (I8).
+
+    What a bot of ours pushed is recorded, and makes no work.
+    """
+    if wanted_events and event not in wanted_events:
+        reason = reading.ignored or IgnoredReason.EVENT_UNWANTED
+        return replace(reading, event=None, asks=None, ignored=reason)
+    if reading.ignored is None and _is_own(reading, bot_ids):
+        return replace(reading, asks=None, ignored=IgnoredReason.OWN_BOT)
+    return reading
+
+
+def _is_own(reading: Reading, bot_ids: Collection[int]) -> bool:
+    """Whether one of these caused it. The app of a check says nothing of who runs it again."""
+    sender = reading.sender
+    if sender is None:
+        return False
+    is_rerun = reading.asks is not None and reading.asks.kind is AskKind.RERUN
+    return sender.account_id in bot_ids or (sender.app_id in bot_ids and not is_rerun)
+
+
+def is_taken(asks: WorkAsked | None, *, commands: Collection[str], checks: bool) -> bool:
+    """Whether a route takes it: commands and checks go only to those that want them.
+
+    A re-run of a change request goes where its heads go.
+    """
+    match asks:
+        case None:
+            return True
+        case WorkAsked(kind=AskKind.COMMAND, command=command):
+            return command in commands
+        case WorkAsked(kind=AskKind.RERUN, number=int()):
+            return True
+        case _:
+            return checks
+
+
+def suffix_of(asks: WorkAsked, *, delivery_id: str, commands: Collection[str]) -> str:
+    """What makes the key of asked work distinct, on a route that takes these commands (I6, I13)."""
+    match asks.kind:
+        case AskKind.COMMAND if len(commands) == 1:
+            return f"manual-{asks.comment_id}"
+        case AskKind.COMMAND:
+            return f"manual-{asks.comment_id}.{asks.command}"
+        case AskKind.RERUN:
+            return f"rerun-{sha256(delivery_id.encode()).hexdigest()[:RERUN_DIGITS]}"
+        case AskKind.CHECKS:
+            return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +250,11 @@ def first_record(event: ChangeRequestEvent) -> Known:
     )
 
 
-def decide(known: Known | None, event: ChangeRequestEvent) -> Decision:
+def decide(
+    known: Known | None, event: ChangeRequestEvent, *, takes_drafts: bool = False
+) -> Decision:
     """What an event changes. The generation rises exactly when a head becomes current."""
+    event = replace(event, draft=event.draft and not takes_drafts)
     if known is None:
         return Decision(
             record=first_record(event),

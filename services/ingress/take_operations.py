@@ -22,6 +22,7 @@ from services.ingress.intake import (
 )
 from services.ingress.intake.intents_operations import Work
 from services.ingress.intake.items import Fresh, Item, Target, Verdict
+from services.ingress.rules import IgnoredReason
 from services.ingress.submissions import Match, Submission, SubmissionOutcome, Taken
 from shared.database import Transaction
 from shared.keys import Key
@@ -57,7 +58,7 @@ async def take_in(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> T
     fates = _fates(fresh, judged.verdicts, works)
     if fresh:
         await deliveries_store.insert_deliveries(
-            tx, [_delivery(each, fates[n]) for n, each in fresh.items()]
+            tx, [_delivery(each, judged.verdicts[n], fates[n]) for n, each in fresh.items()]
         )
     repeated = [n for n in range(len(items)) if n in marks.repeated]
     firsts = await _first_results(tx, [items[n].submission for n in repeated])
@@ -79,7 +80,8 @@ def _fates(
 
 def _fate(verdict: Verdict, work: Work | None, ids: Mapping[int, str]) -> _Fate:
     if work is None:
-        return _Fate(outcome=DeliveryOutcome.IGNORED, reason=verdict.ignored or "")
+        reason = verdict.ignored or IgnoredReason.NO_ROUTE
+        return _Fate(outcome=DeliveryOutcome.IGNORED, reason=reason)
     if work.made:
         return _Fate(outcome=DeliveryOutcome.ACCEPTED, intent_ids=work.intent_ids)
     return _Fate(
@@ -89,9 +91,10 @@ def _fate(verdict: Verdict, work: Work | None, ids: Mapping[int, str]) -> _Fate:
     )
 
 
-def _delivery(fresh: Fresh, fate: _Fate) -> DeliveryWrite:
+def _delivery(fresh: Fresh, verdict: Verdict, fate: _Fate) -> DeliveryWrite:
     item, submission = fresh.item, fresh.item.submission
-    event, key = item.reading.event, _key(item)
+    about = item.reading.event or item.reading.asks
+    key = _key(item, verdict)
     return DeliveryWrite(
         delivery_seq=fresh.delivery_seq,
         tenant=submission.endpoint.tenant,
@@ -109,19 +112,21 @@ def _delivery(fresh: Fresh, fate: _Fate) -> DeliveryWrite:
         matched_delivery_id=fate.matched_delivery_id,
         intent_ids=fate.intent_ids,
         key=None if key is None else key.canonical(),
-        key_label=None if key is None else key.label(item.repo_name),
-        repo_id=None if event is None else event.repo_id,
-        number=None if event is None else event.number,
+        key_label=None if key is None else key.label(item.about.repo_name),
+        repo_id=None if about is None else about.repo_id,
+        number=None if about is None else about.number,
         projection=item.reading.projection,
         traceparent=submission.traceparent,
     )
 
 
-def _key(item: Item) -> Key | None:
-    event = item.reading.event
-    if event is None:
-        return None
-    return Target(number=event.number, head_sha=event.head_sha, generation=0).key(item)
+def _key(item: Item, verdict: Verdict) -> Key | None:
+    """The key of what it tells of, or of the first work it asks for at a known head."""
+    if (event := item.reading.event) is not None:
+        told = Target(number=event.number, head_sha=event.head_sha, generation=0)
+        return told.key(item, "")
+    heads = [target for target in verdict.targets if target.head_sha is not None]
+    return heads[0].key(item, "") if heads else None
 
 
 def _told(item: Item, fate: _Fate) -> Taken:

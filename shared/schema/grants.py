@@ -205,10 +205,10 @@ _WATCHDOG = (
 
 CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
     "ingress submits a delivery: the intent is made in the intake transaction (I2)": (
-        *_read_insert("ingress", "intents", "ready"),
+        *_read_insert("ingress", "intents", "ready", "waiting"),
     ),
     "ingress records a newer head or a closing: what it makes unwanted ends with it (I9)": (
-        *_read("ingress", "leases", "waiting"),
+        *_read("ingress", "leases"),
         Grant("ingress", "leases", "UPDATE", ("state", "settled_at")),
         Grant("ingress", "dispatches", "INSERT"),
         Grant("ingress", "intents", "UPDATE", ("status", "attempts", "settled_at", "reason")),

@@ -234,7 +234,8 @@ async def _still_wanted(
         intent = intents.get(row.intent_id)
         if intent is None:
             continue
-        settled = unwanted(intent.generation, marks.get(_change_request(intent)))
+        found = marks.get(_change_request(intent))
+        settled = unwanted(intent.generation, intent.suffix, found)
         if settled is None:
             wanted.append(row)
         else:

@@ -6,6 +6,9 @@ from typing import Literal, TypeVar
 
 from shared.schema.states import Disposition, IntentStatus, LeaseState
 
+ASKED_BY_PERSONS = ("manual-", "rerun-")
+"""How the suffixes of such keys begin."""
+
 T = TypeVar("T")
 
 
@@ -33,11 +36,14 @@ class ChangeRequestMarks:
     abandoned_through: int
 
 
-def unwanted(generation: int, marks: ChangeRequestMarks | None) -> Settled | None:
-    """Whether the change request has moved on; no marks: nobody has told of it."""
+def unwanted(generation: int, suffix: str, marks: ChangeRequestMarks | None) -> Settled | None:
+    """Whether the change request has moved on; no marks: nobody has told of it.
+
+    What a person asked for, by command or as a re-run, outlives a newer head (I9).
+    """
     if marks is None:
         return None
-    if generation <= marks.superseded_through:
+    if generation <= marks.superseded_through and not suffix.startswith(ASKED_BY_PERSONS):
         return Settled(IntentStatus.SUPERSEDED, "a newer head is current")
     if generation <= marks.abandoned_through:
         return Settled(IntentStatus.ABANDONED, "the change request is closed")

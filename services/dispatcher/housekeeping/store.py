@@ -9,7 +9,7 @@ from shared.database import Transaction, statement
 _MOVE_DUE = statement("""
     WITH due AS (
         SELECT intent_id FROM waiting
-        WHERE due_at <= statement_timestamp()
+        WHERE due_at <= statement_timestamp() AND waits_on <> 'head'
         ORDER BY due_at LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
     ), moved AS (
@@ -24,7 +24,10 @@ _MOVE_DUE = statement("""
 
 
 async def move_due(tx: Transaction, *, limit: int) -> list[Lane]:
-    """Makes ready, newly numbered, what has waited long enough; returns where, one for each."""
+    """Makes ready, newly numbered, what has waited long enough; returns where, one for each.
+
+    What waits for its head stays: nothing is granted at a key without one (I7).
+    """
     return await tx.all(_MOVE_DUE, Lane, limit=limit)
 
 
@@ -106,7 +109,9 @@ _LOOK = statement("""
         FROM steps AS s WHERE s.priority IS NOT NULL
     )
     SELECT
-        EXISTS (SELECT FROM waiting WHERE due_at <= statement_timestamp()) OR EXISTS (
+        EXISTS (
+            SELECT FROM waiting WHERE due_at <= statement_timestamp() AND waits_on <> 'head'
+        ) OR EXISTS (
             SELECT FROM waiting AS w
             WHERE w.publication_id IS NOT NULL AND (
                 SELECT a.status FROM publication_attempts AS a

@@ -7,6 +7,8 @@ folded in memory, one after the other as they came, and written once.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from services.ingress.endpoints import DraftPolicy
+from services.ingress.intake import asks_operations
 from services.ingress.intake import change_requests_store as store
 from services.ingress.intake.change_requests_store import (
     ChangeRequestRow,
@@ -36,7 +38,7 @@ class Judged:
 
 
 @dataclass
-class _Course:
+class Course:
     """A change request in the course of a list: what is known, and what is to be written."""
 
     key: KeyParts
@@ -48,7 +50,7 @@ class _Course:
     heads: list[Head] = field(default_factory=list)
 
     @classmethod
-    def of_row(cls, row: ChangeRequestRow) -> "_Course":
+    def of_row(cls, row: ChangeRequestRow) -> "Course":
         """One that was recorded before."""
         known = Known(
             head_sha=row.head_sha,
@@ -60,13 +62,14 @@ class _Course:
         return cls(row.key, known, before, row.abandoned_through, None)
 
     @classmethod
-    def of_new(cls, first: ChangeRequestWrite) -> "_Course":
+    def of_new(cls, first: ChangeRequestWrite) -> "Course":
         """One whose row was made just now from what is said first."""
         return cls(first.key, None, _marks(first.key, None, 0), 0, first)
 
     def take(self, item: Item, event: ChangeRequestEvent) -> Decision:
         """Goes on by one event."""
-        decision = decide(self.known, event)
+        takes_drafts = item.submission.endpoint.drafts is DraftPolicy.TAKE
+        decision = decide(self.known, event, takes_drafts=takes_drafts)
         if decision.record is not None:
             self.known = decision.record
             self.abandoned_through = _abandoned(decision.record, self.abandoned_through)
@@ -86,20 +89,23 @@ class _Course:
 
 async def judge(tx: Transaction, fresh: Mapping[int, Fresh]) -> Judged:
     """Verdicts in the order in which the deliveries came, whoever else tells of the same."""
-    courses = await _begin(tx, [each.item for each in fresh.values() if each.item.reading.event])
+    courses = await _begin(tx, [each.item for each in fresh.values()])
     verdicts: dict[int, Verdict] = {}
     doubtful: dict[int, tuple[KeyParts, str]] = {}
     for n, item in ((n, each.item) for n, each in fresh.items()):
-        event = item.reading.event
-        if event is None:
+        event, asks = item.reading.event, item.reading.asks
+        if event is not None:
+            course = courses[item.change_request(event.number)]
+            was_current = course.was_current(event.head_sha)
+            decision = course.take(item, event)
+            verdicts[n] = _verdict(item, event, decision, was_current=was_current)
+            if decision.unless_known and verdicts[n].ignored is None:
+                doubtful[n] = (course.key, event.head_sha)
+        elif asks is not None:
+            known = {key: course.known for key, course in courses.items()}
+            verdicts[n] = asks_operations.verdict_on(item, asks, known)
+        else:
             verdicts[n] = Verdict(ignored=item.reading.ignored)
-            continue
-        course = courses[item.change_request(event.number)]
-        was_current = course.was_current(event.head_sha)
-        decision = course.take(item, event)
-        verdicts[n] = _verdict(event, decision, was_current=was_current)
-        if decision.unless_known and verdicts[n].ignored is None:
-            doubtful[n] = (course.key, event.head_sha)
     for n in await _known_before(tx, doubtful):
         verdicts[n] = Verdict(ignored=IgnoredReason.HEAD_OUTDATED)
     await _record(tx, courses.values())
@@ -107,27 +113,28 @@ async def judge(tx: Transaction, fresh: Mapping[int, Fresh]) -> Judged:
     return Judged(verdicts, unwanted)
 
 
-async def _begin(tx: Transaction, telling: Sequence[Item]) -> dict[KeyParts, _Course]:
-    """Locks the rows that exist and makes the others, each with what is said of it first."""
+async def _begin(tx: Transaction, items: Sequence[Item]) -> dict[KeyParts, Course]:
+    """Locks the rows that exist and makes those that are told of, from what is said first.
+
+    One that is only asked for, and that nobody has told of, has no course.
+    """
     first: dict[KeyParts, ChangeRequestWrite] = {}
-    for item in telling:
-        event = item.reading.event
-        assert event is not None, "an item that tells of nothing has no change request"
-        key = item.change_request(event.number)
-        if key not in first:
+    for item in items:
+        if (event := item.reading.event) is not None:
+            key = item.change_request(event.number)
             record = first_record(event)
-            first[key] = _write(item, event, record, _abandoned(record, 0))
-    if not first:
+            first.setdefault(key, _write(item, event, record, _abandoned(record, 0)))
+    asking = [item for item in items if item.reading.asks is not None]
+    named = {*first, *await asks_operations.named_by(tx, asking)}
+    if not named:
         return {}
-    rows = await store.lock_change_requests(tx, first)
+    rows = await store.lock_change_requests(tx, named)
     if missing := [write for key, write in first.items() if key not in rows]:
         made = await store.insert_change_requests(tx, missing)
         if rivals := [write.key for write in missing if write.key not in made]:
             rows |= await store.lock_change_requests(tx, rivals)
-    return {
-        key: _Course.of_row(rows[key]) if key in rows else _Course.of_new(write)
-        for key, write in first.items()
-    }
+    new = {key: Course.of_new(write) for key, write in first.items() if key not in rows}
+    return {**new, **{key: Course.of_row(row) for key, row in rows.items()}}
 
 
 def _marks(key: KeyParts, known: Known | None, abandoned_through: int) -> Marks:
@@ -159,9 +166,12 @@ def _write(
     )
 
 
-def _verdict(event: ChangeRequestEvent, decision: Decision, *, was_current: bool) -> Verdict:
-    if decision.ignored is not None:
-        return Verdict(ignored=decision.ignored)
+def _verdict(
+    item: Item, event: ChangeRequestEvent, decision: Decision, *, was_current: bool
+) -> Verdict:
+    ignored = item.reading.ignored or decision.ignored
+    if ignored is not None:
+        return Verdict(ignored=ignored)
     if decision.unless_known and was_current:
         return Verdict(ignored=IgnoredReason.HEAD_OUTDATED)
     target = Target(number=event.number, head_sha=event.head_sha, generation=decision.generation)
@@ -176,7 +186,7 @@ async def _known_before(tx: Transaction, doubtful: Mapping[int, tuple[KeyParts, 
     return [n for n, head in doubtful.items() if head in known]
 
 
-async def _record(tx: Transaction, courses: Collection[_Course]) -> None:
+async def _record(tx: Transaction, courses: Collection[Course]) -> None:
     """Writes what has changed since the rows were locked or made, each row once."""
     writes = [course.write for course in courses if course.write not in (None, course.recorded)]
     if writes:

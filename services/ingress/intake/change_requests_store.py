@@ -8,6 +8,9 @@ from services.ingress.intake.places import KeyParts, columns
 from shared.database import Transaction, statement
 from shared.schema.states import ChangeRequestState
 
+Commit = tuple[str, str, int, str]
+"""Tenant, forge instance, repository id and head."""
+
 
 @dataclass(frozen=True)
 class ChangeRequestRow:
@@ -213,3 +216,31 @@ async def find_known_heads(
         head_shas=[head_sha for _, head_sha in heads],
     )
     return {heads[row.listed_number - 1] for row in rows}
+
+
+_FIND_OPEN_AT = statement("""
+    SELECT DISTINCT c.tenant, c.forge_instance, c.repo_id, c.number
+    FROM (
+        SELECT *
+        FROM unnest(
+            %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
+            %(head_shas)s::text[]
+        ) AS listed (tenant, forge_instance, repo_id, head_sha)
+        OFFSET 0
+    ) AS n
+    JOIN change_requests AS c USING (tenant, forge_instance, repo_id, head_sha)
+    WHERE c.state = 'open'
+""")
+
+
+async def find_open_at(tx: Transaction, commits: Sequence[Commit]) -> set[KeyParts]:
+    """Open change requests whose current head is one of these commits; none is locked yet."""
+    rows = await tx.all(
+        _FIND_OPEN_AT,
+        _Key,
+        tenants=[tenant for tenant, _, _, _ in commits],
+        forge_instances=[instance for _, instance, _, _ in commits],
+        repo_ids=[repo_id for _, _, repo_id, _ in commits],
+        head_shas=[head_sha for _, _, _, head_sha in commits],
+    )
+    return {(row.tenant, row.forge_instance, row.repo_id, row.number) for row in rows}

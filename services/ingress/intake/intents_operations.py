@@ -1,13 +1,17 @@
 """Makes the intents that deliveries ask for, or finds whose they are already (I13)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from fencepost.errors import Overloaded
 
+from services.ingress.endpoints import Route
 from services.ingress.intake import intents_store as store
 from services.ingress.intake.intents_store import IntentWrite, Occupant
-from services.ingress.intake.items import Fresh, Verdict
+from services.ingress.intake.items import Fresh, Target, Verdict
+from services.ingress.rules import is_taken, suffix_of
 from shared.database import Transaction
 
 RIVAL_GONE_MAX = 3
@@ -15,12 +19,27 @@ RIVAL_GONE_MAX = 3
 
 
 @dataclass
+class _Wish:
+    """An intent that a delivery asks for: its own in the end, or the one that was there before."""
+
+    n: int
+    intent: IntentWrite
+    intent_id: int | None = None
+    occupant: Occupant | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing became of it yet."""
+        return self.intent_id is None and self.occupant is None
+
+
+@dataclass(frozen=True)
 class Work:
     """What became of one delivery's wishes: intents it made, and others' that it met."""
 
-    made: list[int] = field(default_factory=list)
-    met: list[Occupant] = field(default_factory=list)
-    filled_queues: set[str] = field(default_factory=set)
+    made: tuple[int, ...]
+    met: tuple[Occupant, ...]
+    filled_queues: frozenset[str]
 
     @property
     def intent_ids(self) -> tuple[int, ...]:
@@ -33,76 +52,96 @@ class Work:
         return min(self.met, key=lambda occupant: occupant.intent_id)
 
 
-@dataclass(frozen=True)
-class _Wish:
-    n: int
-    intent: IntentWrite
-
-
 async def make(
     tx: Transaction, fresh: Mapping[int, Fresh], verdicts: Mapping[int, Verdict]
 ) -> dict[int, Work]:
-    """What became of each that asks for work, by its place in the list; new intents are ready."""
+    """What became of each that asks for work, by its place in the list.
+
+    New intents are ready to be granted, or wait for their heads.
+    """
     wishes = [
-        _Wish(n, intent)
-        for n, verdict in verdicts.items()
-        for intent in _intents(fresh[n], verdict)
+        _Wish(n, intent) for n, each in fresh.items() for intent in _intents(each, verdicts[n])
     ]
-    found: dict[int, Work] = {wish.n: Work() for wish in wishes}
-    left = wishes
     for _ in range(RIVAL_GONE_MAX):
-        left = await _insert(tx, left, found) if left else []
-        left = await _meet(tx, left, found) if left else []
-    if left:
+        if left := [wish for wish in wishes if wish.is_open]:
+            await _insert(tx, left)
+        if left := [wish for wish in wishes if wish.is_open]:
+            await _meet(tx, left)
+    if any(wish.is_open for wish in wishes):
         raise Overloaded
-    tenants = {wish.n: wish.intent.change_request[0] for wish in wishes}
-    if made := [(tenants[n], intent_id) for n in sorted(found) for intent_id in found[n].made]:
-        await store.insert_ready(tx, made)
-    return found
+    await _place(tx, [wish for wish in wishes if wish.intent_id is not None])
+    return {n: _work(list(own)) for n, own in groupby(wishes, key=attrgetter("n"))}
 
 
-async def _insert(
-    tx: Transaction, wishes: Sequence[_Wish], found: Mapping[int, Work]
-) -> list[_Wish]:
-    """Makes what nobody has; returns the rest."""
+async def _insert(tx: Transaction, wishes: Sequence[_Wish]) -> None:
+    """Makes what nobody has."""
     rows = await store.insert_intents(tx, [wish.intent for wish in wishes])
     made = {(row.delivery_seq, row.key, row.action): row.intent_id for row in rows}
-    left = []
     for wish in wishes:
-        intent_id = made.get((wish.intent.delivery_seq, wish.intent.key, wish.intent.action))
-        if intent_id is None:
-            left.append(wish)
-        else:
-            found[wish.n].made.append(intent_id)
-            found[wish.n].filled_queues.add(wish.intent.queue)
-    return left
+        intent = wish.intent
+        wish.intent_id = made.get((intent.delivery_seq, intent.key, intent.action))
 
 
-async def _meet(tx: Transaction, wishes: Sequence[_Wish], found: Mapping[int, Work]) -> list[_Wish]:
-    """Finds whose it is, in a later statement than the one that lost; returns what is free."""
-    occupants = await store.find_occupants(tx, [wish.intent for wish in wishes])
-    met = {occupant.turn: occupant for occupant in occupants}
+async def _meet(tx: Transaction, wishes: Sequence[_Wish]) -> None:
+    """Finds whose the others are, in a later statement than the one that lost."""
+    met = await store.find_occupants(tx, [wish.intent for wish in wishes])
     for turn, wish in enumerate(wishes, start=1):
-        if turn in met:
-            found[wish.n].met.append(met[turn])
-    return [wish for turn, wish in enumerate(wishes, start=1) if turn not in met]
+        wish.occupant = met.get(turn)
+
+
+async def _place(tx: Transaction, made: Sequence[_Wish]) -> None:
+    ready = [wish for wish in made if wish.intent.head_sha is not None]
+    if ready:
+        await store.insert_ready(tx, [_placed(wish) for wish in ready])
+    if headless := [wish for wish in made if wish.intent.head_sha is None]:
+        await store.insert_waiting(tx, [_placed(wish) for wish in headless])
+
+
+def _placed(wish: _Wish) -> tuple[str, int]:
+    assert wish.intent_id is not None, "only what was made has a place"
+    return wish.intent.change_request[0], wish.intent_id
+
+
+def _work(own: Sequence[_Wish]) -> Work:
+    made = [wish for wish in own if wish.intent_id is not None]
+    return Work(
+        made=tuple(wish.intent_id for wish in made if wish.intent_id is not None),
+        met=tuple(wish.occupant for wish in own if wish.occupant is not None),
+        filled_queues=frozenset(wish.intent.queue for wish in made),
+    )
 
 
 def _intents(fresh: Fresh, verdict: Verdict) -> list[IntentWrite]:
-    item, submission = fresh.item, fresh.item.submission
-    route = submission.endpoint.routes[0]
+    """One for each target and action: of routes with one action the first takes it (I13)."""
+    if not verdict.targets:
+        return []
+    item = fresh.item
+    routes: dict[str, Route] = {}
+    for route in item.submission.endpoint.routes_of(item.about.repo_id):
+        if is_taken(item.reading.asks, commands=route.commands, checks=route.checks):
+            routes.setdefault(route.action, route)
     return [
-        IntentWrite(
-            change_request=item.change_request(target.number),
-            queue=route.queue,
-            key=target.key(item).canonical(),
-            key_label=target.key(item).label(item.repo_name),
-            action=route.action,
-            generation=target.generation,
-            head_sha=target.head_sha or "",
-            delivery_seq=fresh.delivery_seq,
-            content_type=submission.content_type,
-            traceparent=submission.traceparent,
-        )
-        for target in verdict.targets
+        _intent(fresh, target, route) for target in verdict.targets for route in routes.values()
     ]
+
+
+def _intent(fresh: Fresh, target: Target, route: Route) -> IntentWrite:
+    item, submission = fresh.item, fresh.item.submission
+    asks = item.reading.asks
+    suffix = ""
+    if asks is not None:
+        suffix = suffix_of(asks, delivery_id=submission.delivery_id, commands=route.commands)
+    key = target.key(item, suffix)
+    return IntentWrite(
+        change_request=item.change_request(target.number),
+        queue=route.queue,
+        key=key.canonical(),
+        key_label=key.label(item.about.repo_name),
+        action=route.action,
+        generation=target.generation,
+        head_sha=target.head_sha,
+        suffix=suffix,
+        delivery_seq=fresh.delivery_seq,
+        content_type=submission.content_type,
+        traceparent=submission.traceparent,
+    )

@@ -9,7 +9,10 @@ from shared.database import Transaction, statement
 
 @dataclass(frozen=True, kw_only=True)
 class IntentWrite:
-    """An intent that a delivery makes; its payload is the delivery's body."""
+    """An intent that a delivery makes; its payload is the delivery's body.
+
+    One without `head_sha` waits until somebody has resolved its head (I7).
+    """
 
     change_request: KeyParts
     queue: str
@@ -17,7 +20,8 @@ class IntentWrite:
     key_label: str
     action: str
     generation: int
-    head_sha: str
+    head_sha: str | None
+    suffix: str
     delivery_seq: int
     content_type: str
     traceparent: str
@@ -33,30 +37,28 @@ class Made:
     action: str
 
 
+# Two unique indexes may conflict: that of keys, and that of commands, whose key has no head yet.
 _INSERT_INTENTS = statement("""
     INSERT INTO intents (tenant, queue, key, key_label, action, generation, forge_instance,
-        repo_id, number, head_sha, delivery_seq, content_type, traceparent)
+        repo_id, number, head_sha, suffix, delivery_seq, content_type, traceparent)
     SELECT n.tenant, n.queue, n.key, n.key_label, n.action, n.generation, n.forge_instance,
-        n.repo_id, n.number, n.head_sha, n.delivery_seq, n.content_type, n.traceparent
+        n.repo_id, n.number, n.head_sha, n.suffix, n.delivery_seq, n.content_type, n.traceparent
     FROM unnest(
         %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
         %(numbers)s::bigint[], %(queues)s::text[], %(keys)s::text[], %(key_labels)s::text[],
         %(actions)s::text[], %(generations)s::bigint[], %(head_shas)s::text[],
-        %(delivery_seqs)s::bigint[], %(content_types)s::text[], %(traceparents)s::text[]
+        %(suffixes)s::text[], %(delivery_seqs)s::bigint[], %(content_types)s::text[],
+        %(traceparents)s::text[]
     ) WITH ORDINALITY AS n (tenant, forge_instance, repo_id, number, queue, key, key_label, action,
-        generation, head_sha, delivery_seq, content_type, traceparent, turn)
+        generation, head_sha, suffix, delivery_seq, content_type, traceparent, turn)
     ORDER BY n.tenant, n.key, n.action, n.generation, n.turn
-    ON CONFLICT (tenant, key, action, generation)
-        WHERE delivery_seq IS NOT NULL AND status IN ('open', 'succeeded') DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING intent_id, delivery_seq, key, action
 """)
 
 
 async def insert_intents(tx: Transaction, writes: Sequence[IntentWrite]) -> list[Made]:
-    """Occupies (key, action, generation), the first of a list for each; a refused one is missing.
-
-    Keeps I13.
-    """
+    """Occupies keys, the first of a list for each; a refused one is missing. Keeps I6, I13."""
     return await tx.all(
         _INSERT_INTENTS,
         Made,
@@ -67,6 +69,7 @@ async def insert_intents(tx: Transaction, writes: Sequence[IntentWrite]) -> list
         actions=[write.action for write in writes],
         generations=[write.generation for write in writes],
         head_shas=[write.head_sha for write in writes],
+        suffixes=[write.suffix for write in writes],
         delivery_seqs=[write.delivery_seq for write in writes],
         content_types=[write.content_type for write in writes],
         traceparents=[write.traceparent for write in writes],
@@ -86,24 +89,42 @@ class Occupant:
 _FIND_OCCUPANTS = statement("""
     SELECT n.turn, i.intent_id, i.delivery_seq, d.delivery_id
     FROM unnest(
-        %(tenants)s::text[], %(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[]
-    ) WITH ORDINALITY AS n (tenant, key, action, generation, turn)
-    JOIN intents AS i USING (tenant, key, action, generation)
+        %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
+        %(numbers)s::bigint[], %(suffixes)s::text[], %(keys)s::text[], %(actions)s::text[],
+        %(generations)s::bigint[]
+    ) WITH ORDINALITY AS n (tenant, forge_instance, repo_id, number, suffix, key, action,
+        generation, turn),
+    LATERAL (
+        SELECT found.intent_id, found.delivery_seq, found.tenant FROM (
+            SELECT k.intent_id, k.delivery_seq, k.tenant FROM intents AS k
+            WHERE k.tenant = n.tenant AND k.key = n.key AND k.action = n.action
+                AND k.generation = n.generation
+                AND k.delivery_seq IS NOT NULL AND k.status IN ('open', 'succeeded')
+          UNION ALL
+            SELECT m.intent_id, m.delivery_seq, m.tenant FROM intents AS m
+            WHERE m.tenant = n.tenant AND m.forge_instance = n.forge_instance
+                AND m.repo_id = n.repo_id AND m.number = n.number AND m.suffix = n.suffix
+                AND m.action = n.action AND m.suffix LIKE 'manual-%%'
+                AND m.delivery_seq IS NOT NULL AND m.status IN ('open', 'succeeded')
+        ) AS found
+        LIMIT 1
+    ) AS i
     LEFT JOIN deliveries AS d ON d.delivery_seq = i.delivery_seq AND d.tenant = i.tenant
-    WHERE i.delivery_seq IS NOT NULL AND i.status IN ('open', 'succeeded')
 """)
 
 
-async def find_occupants(tx: Transaction, writes: Sequence[IntentWrite]) -> list[Occupant]:
-    """Who occupies what these wanted, `turn` counting them from 1; one that is free is missing."""
-    return await tx.all(
+async def find_occupants(tx: Transaction, writes: Sequence[IntentWrite]) -> dict[int, Occupant]:
+    """Who occupies what these wanted, counted from 1; one that is free is missing."""
+    rows = await tx.all(
         _FIND_OCCUPANTS,
         Occupant,
-        tenants=[write.change_request[0] for write in writes],
+        **columns(write.change_request for write in writes),
+        suffixes=[write.suffix for write in writes],
         keys=[write.key for write in writes],
         actions=[write.action for write in writes],
         generations=[write.generation for write in writes],
     )
+    return {row.turn: row for row in rows}
 
 
 # The markers gave the transaction its xid before this draws numbers, as Q11 asks.
@@ -121,6 +142,26 @@ async def insert_ready(tx: Transaction, made: Sequence[tuple[str, int]]) -> None
     """Lets new intents, each with its tenant, be granted in this order."""
     await tx.execute(
         _INSERT_READY,
+        tenants=[tenant for tenant, _ in made],
+        intent_ids=[intent_id for _, intent_id in made],
+    )
+
+
+_INSERT_WAITING = statement("""
+    INSERT INTO waiting (intent_id, tenant, queue, priority, key, action, attempts, waits_on,
+        due_at)
+    SELECT i.intent_id, i.tenant, i.queue, i.priority, i.key, i.action, 0, 'head',
+        clock_timestamp()
+    FROM unnest(%(tenants)s::text[], %(intent_ids)s::bigint[]) AS n (tenant, intent_id)
+    JOIN intents AS i USING (tenant, intent_id)
+    ORDER BY i.intent_id
+""")
+
+
+async def insert_waiting(tx: Transaction, made: Sequence[tuple[str, int]]) -> None:
+    """Lets new intents, each with its tenant, wait until their heads are resolved (I7)."""
+    await tx.execute(
+        _INSERT_WAITING,
         tenants=[tenant for tenant, _ in made],
         intent_ids=[intent_id for _, intent_id in made],
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from services.ingress.intake.places import KeyParts
-from services.ingress.rules import IgnoredReason, Reading
+from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading, WorkAsked
 from services.ingress.submissions import Submission
 from shared.keys import Key
 
@@ -21,24 +21,17 @@ class Item:
     reading: Reading
     body_sha256: bytes
 
+    @property
+    def about(self) -> ChangeRequestEvent | WorkAsked:
+        """What it tells of or asks for."""
+        about = self.reading.event or self.reading.asks
+        assert about is not None, "only what may make work is about a repository"
+        return about
+
     def change_request(self, number: int) -> KeyParts:
-        """The change request of this number in the repository that the delivery is about."""
+        """The change request of this number in the repository that it is about."""
         endpoint = self.submission.endpoint
-        return endpoint.tenant, endpoint.forge_instance, self.repo_id, number
-
-    @property
-    def repo_id(self) -> int:
-        """The repository that it is about."""
-        about = self.reading.event or self.reading.asks
-        assert about is not None, "only what may make work is about a repository"
-        return about.repo_id
-
-    @property
-    def repo_name(self) -> str:
-        """How people call it."""
-        about = self.reading.event or self.reading.asks
-        assert about is not None, "only what may make work is about a repository"
-        return about.repo_name
+        return endpoint.tenant, endpoint.forge_instance, self.about.repo_id, number
 
 
 @dataclass(frozen=True)
@@ -57,11 +50,11 @@ class Target:
     head_sha: str | None
     generation: int
 
-    def key(self, item: Item, suffix: str = "") -> Key:
+    def key(self, item: Item, suffix: str) -> Key:
         """Identity of the work."""
         return Key(
             forge_instance=item.submission.endpoint.forge_instance,
-            repo_id=item.repo_id,
+            repo_id=item.about.repo_id,
             number=self.number,
             head_sha=self.head_sha or PENDING,
             suffix=suffix,

@@ -42,9 +42,12 @@ IGNORED_BECAUSE = {
     "action-unwanted": "no work follows from this action of the event",
     "draft": "drafts get their work when they are ready for review",
     "closed": "the change request is closed",
-    "head-outdated": "the forge dated a newer head later than this one",
+    "head-outdated": "a newer head is recorded",
     "ref-deleted": "a branch or a tag is gone and nothing is left to look at",
     "no-commits": "the change request has no commit yet",
+    "own-bot": "a bot of ours caused it",
+    "no-route": "no route of the endpoint takes work of this kind",
+    "head-unknown": "no open change request is known at this commit",
 }
 SETTLED_AS = {
     IntentStatus.SUCCEEDED: "succeeded",
@@ -60,6 +63,7 @@ WAITS_FOR = {
     WaitsOn.TIME: "its time",
     WaitsOn.LEASE: "the holder of its key to end",
     WaitsOn.PUBLICATION: "a publication to be settled",
+    WaitsOn.HEAD: "the forge to say its head",
 }
 
 # How the publisher begins what it records of a request that never left.

@@ -180,6 +180,8 @@ def _waits(waiting: Waiting, story: Story) -> str:
         case WaitsOn.PUBLICATION:
             publication = f"publication {waiting.publication_id}"
             return f"has waited since {since} for {publication} to be settled{why}"
+        case WaitsOn.HEAD:
+            return f"has waited since {since} for the forge to say its head{why}"
 
 
 def _takers(ready: Ready) -> str:

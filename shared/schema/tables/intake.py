@@ -89,6 +89,14 @@ change_requests = Table(
     CheckConstraint("generation >= 1", name="generation"),
     CheckConstraint("superseded_through < generation", name="superseded_through"),
     CheckConstraint("abandoned_through <= generation", name="abandoned_through"),
+    Index(
+        "change_requests_open_head_idx",
+        "tenant",
+        "forge_instance",
+        "repo_id",
+        "head_sha",
+        postgresql_where=text("state = 'open'"),
+    ),
     Index(None, "tenant", "url"),
 )
 """Pull and merge requests with their current head.

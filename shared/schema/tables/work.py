@@ -78,6 +78,19 @@ intents = Table(
         unique=True,
         postgresql_where=text(f"delivery_seq IS NOT NULL AND status IN ({_OCCUPYING})"),
     ),
+    Index(
+        "intents_manual_key",
+        "tenant",
+        "forge_instance",
+        "repo_id",
+        "number",
+        "suffix",
+        "action",
+        unique=True,
+        postgresql_where=text(
+            f"suffix LIKE 'manual-%' AND delivery_seq IS NOT NULL AND status IN ({_OCCUPYING})"
+        ),
+    ),
     Index(None, "tenant", "key", "action"),
     Index(None, "delivery_seq", postgresql_where=text("delivery_seq IS NOT NULL")),
     Index(None, "tenant", "forge_instance", "repo_id", "number"),
@@ -86,7 +99,8 @@ intents = Table(
 """Units of work. Written when made and when settled; what is open stands in ready, waiting or a
 lease. The payload of one made by a delivery is the delivery's body. `attempts` is what was
 charged when the intent was settled; while open, the row that holds it counts. One on a change
-request without a head waits for it, and its key and generation are stored with the head (I7).
+request without a head waits for it, and its key and generation are stored with the head (I7). A
+command of a comment is made once, whatever its head (I6).
 """
 
 ready = Table(
@@ -125,7 +139,8 @@ waiting = Table(
     CheckConstraint(
         "(waits_on = 'publication') = (publication_id IS NOT NULL)", name="publication_id"
     ),
-    Index(None, "due_at"),
+    Index("waiting_due_idx", "due_at", postgresql_where=text("waits_on <> 'head'")),
+    Index("waiting_head_idx", "due_at", postgresql_where=text("waits_on = 'head'")),
     Index(
         "waiting_lease_idx",
         "tenant",
@@ -134,9 +149,11 @@ waiting = Table(
         postgresql_where=text("waits_on = 'lease'"),
     ),
     Index(None, "publication_id", postgresql_where=text("publication_id IS NOT NULL")),
-    Index("waiting_head_idx", "due_at", postgresql_where=text("waits_on = 'head'")),
 )
-"""Intents that must not be granted yet: a guarded mover enters them into ready, newly numbered."""
+"""Intents that must not be granted yet: a guarded mover enters them into ready, newly numbered.
+
+One that waits for its head has no key to be granted under: it leaves when that is stored (I7).
+"""
 
 leases = Table(
     "leases",

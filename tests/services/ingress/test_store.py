@@ -120,6 +120,7 @@ INTENT = IntentWrite(
     action="container-dispatch",
     generation=2,
     head_sha="a",
+    suffix="",
     delivery_seq=1,
     content_type="application/json",
     traceparent="",

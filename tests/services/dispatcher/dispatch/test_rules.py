@@ -48,12 +48,34 @@ def test_a_generation_that_is_marked_is_not_wanted(
     marks = ChangeRequestMarks(
         superseded_through=superseded_through, abandoned_through=abandoned_through
     )
-    settled = unwanted(generation, marks)
+    settled = unwanted(generation, "", marks)
     assert (settled.status if settled else None) is status
 
 
+@pytest.mark.guarantee("I9")
+@pytest.mark.parametrize(
+    ("suffix", "status"),
+    [
+        ("manual-9", None),
+        ("manual-9.fix", None),
+        ("rerun-0f", None),
+        ("nightly", IntentStatus.SUPERSEDED),
+    ],
+)
+def test_what_a_person_asked_for_outlives_a_newer_head_and_no_closing(
+    suffix: str, status: IntentStatus | None
+) -> None:
+    newer = ChangeRequestMarks(superseded_through=1, abandoned_through=0)
+    settled = unwanted(1, suffix, newer)
+    assert (settled.status if settled else None) is status
+    closed = ChangeRequestMarks(superseded_through=0, abandoned_through=1)
+    ended = unwanted(1, suffix, closed)
+    assert ended is not None
+    assert ended.status is IntentStatus.ABANDONED
+
+
 def test_what_nobody_has_told_of_is_wanted() -> None:
-    assert unwanted(1, None) is None
+    assert unwanted(1, "", None) is None
 
 
 REFUSALS = [

@@ -36,6 +36,15 @@ async def test_who_waits_for_a_holder_waits_no_longer_than_the_cap(desk: Desk) -
     assert await ready_ids(desk) == [work.intent_id]
 
 
+@pytest.mark.guarantee("I7")
+async def test_what_waits_for_its_head_is_never_ready(desk: Desk) -> None:
+    work = await desk.rows.intent(suffix="manual-9", head_sha=None)
+    await desk.rows.waiting(work, waits_on="head", due_in_ms=-1)
+    await desk.move()
+    assert await ready_ids(desk) == []
+    assert await desk.place(work) == "open waiting"
+
+
 @pytest.mark.guarantee("P2")
 @pytest.mark.parametrize(
     ("attempt", "moves"),

@@ -75,7 +75,23 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
     ),
     "lock open": (unwanted_store._LOCK_OPEN, MARKS),
     "settle": (unwanted_store._SETTLE, {**TENANTS, **SETTLED}),
-    "find occupants": (intents_store._FIND_OCCUPANTS, {**KEYS, "generations": listed(1)}),
+    "find open at": (
+        change_requests_store._FIND_OPEN_AT,
+        {
+            **TENANTS,
+            "forge_instances": listed("github.com"),
+            "repo_ids": listed(1),
+            "head_shas": [f"no such head {number}" for number in NUMBERS],
+        },
+    ),
+    "find occupants": (
+        intents_store._FIND_OCCUPANTS,
+        {**PULLS, **KEYS, "generations": listed(1), "suffixes": listed("manual-1")},
+    ),
+    "insert waiting": (
+        intents_store._INSERT_WAITING,
+        {**TENANTS, "intent_ids": [20_000_000 + number for number in NUMBERS]},
+    ),
     "insert ready": (
         intents_store._INSERT_READY,
         {**TENANTS, "intent_ids": [20_000_000 + number for number in NUMBERS]},

@@ -66,6 +66,8 @@ CREATE TABLE fencepost.change_requests (
     CONSTRAINT change_requests_superseded_through_check CHECK (superseded_through < generation),
     CONSTRAINT change_requests_abandoned_through_check CHECK (abandoned_through <= generation)
 );
+CREATE INDEX change_requests_open_head_idx
+    ON fencepost.change_requests (tenant, forge_instance, repo_id, head_sha) WHERE state = 'open';
 CREATE INDEX change_requests_tenant_url_idx ON fencepost.change_requests (tenant, url);
 
 CREATE TABLE fencepost.change_request_heads (

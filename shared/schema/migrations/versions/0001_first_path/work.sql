@@ -44,6 +44,9 @@ CREATE INDEX intents_delivery_seq_idx ON fencepost.intents (delivery_seq)
 CREATE INDEX intents_tenant_forge_instance_repo_id_number_idx
     ON fencepost.intents (tenant, forge_instance, repo_id, number);
 CREATE INDEX intents_tenant_key_action_idx ON fencepost.intents (tenant, key, action);
+CREATE UNIQUE INDEX intents_manual_key
+    ON fencepost.intents (tenant, forge_instance, repo_id, number, suffix, action)
+    WHERE suffix LIKE 'manual-%' AND delivery_seq IS NOT NULL AND status IN ('open', 'succeeded');
 CREATE UNIQUE INDEX intents_occupied_key ON fencepost.intents (tenant, key, action, generation)
     WHERE delivery_seq IS NOT NULL AND status IN ('open', 'succeeded');
 
@@ -79,7 +82,7 @@ CREATE TABLE fencepost.waiting (
     CONSTRAINT waiting_publication_id_check
         CHECK ((waits_on = 'publication') = (publication_id IS NOT NULL))
 );
-CREATE INDEX waiting_due_at_idx ON fencepost.waiting (due_at);
+CREATE INDEX waiting_due_idx ON fencepost.waiting (due_at) WHERE waits_on <> 'head';
 CREATE INDEX waiting_head_idx ON fencepost.waiting (due_at) WHERE waits_on = 'head';
 CREATE INDEX waiting_lease_idx ON fencepost.waiting (tenant, key, action)
     WHERE waits_on = 'lease';
