@@ -58,9 +58,10 @@ async def test_nothing_of_an_unknown_error_reaches_the_caller(served: Served) ->
 
 async def test_the_fault_is_in_the_log_and_the_span_under_its_error_id(served: Served) -> None:
     served.intents.answer = raising(RuntimeError(SECRET))
-    with capture_logs() as entries, pytest.raises(Internal) as caught:
-        await served.intent_stub().GetIntent(REQUEST)
-    span = await served.span()
+    with capture_logs() as entries:
+        with pytest.raises(Internal) as caught:
+            await served.intent_stub().GetIntent(REQUEST)
+        span = await served.span()
     [entry] = [entry for entry in entries if entry.get("error_id")]
     assert entry["error_id"] == caught.value.error_id
     assert str(entry["exc_info"]) == SECRET

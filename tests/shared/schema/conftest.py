@@ -5,7 +5,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -21,6 +21,8 @@ from shared.schema.migrate import migrate
 from tests.database_server import DatabaseServer, password_of
 
 PASSWORDS: dict[Service, str] = {service: password_of(service) for service in SERVICES}
+NUMBERS = itertools.count(1)
+"""Of all databases that this process makes: a server is met again when its kind comes again."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,10 @@ class Server:
     """A running server; every database that a test makes on it has a name of its own."""
 
     owner_url: str
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_database(self, *, owner: str | None = None, template: str = "template1") -> str:
         """URL of an empty database that belongs to `owner`, else to the server's owner role."""
-        name = f"made_{os.getpid()}_{next(self.numbers)}"
+        name = f"made_{os.getpid()}_{next(NUMBERS)}"
         with psycopg.connect(self.owner_url, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {}").format(

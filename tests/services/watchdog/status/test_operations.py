@@ -260,7 +260,7 @@ async def test_a_query_that_fails_hides_its_figure_and_no_other(
 ) -> None:
     broken = Figure(name="broken", description="Never seen.", query=statement(query))
     monkeypatch.setattr(operations, "FIGURES", (*FIGURES, broken))
-    quick = settings.model_copy(update={"database_statement_timeout_ms": 200})
+    quick = settings.model_copy(update={"database_statement_timeout_ms": 2000})
     async with Database.create(quick, application_name="watchdog") as database:
         hidden = await unobservable(StatusOperations(database, quick))
     assert hidden["broken"].reason == reason
