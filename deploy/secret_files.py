@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from services.first_keys import read_text
+from services.surroundings import SEALING
 from shared.schema.grants import SERVICES, Service
 from shared.schema.roles import url_as
+from shared.sealing import new_key_line
 
 ROOT = Path("/secrets")
 OWNER = "fencepost_owner"
@@ -24,7 +26,12 @@ DATABASE = "database:5432/fencepost"
 READ_BY_ANOTHER_USER = "database"
 """The holder whose program has an account of its own; nobody else mounts its volume."""
 
-KEYS = {"operator": "OPERATOR_API_KEY", "ingress": "INGRESS_API_KEY", "worker": "WORKER_API_KEY"}
+KEYS = {
+    "operator": "OPERATOR_API_KEY",
+    "ingress": "INGRESS_API_KEY",
+    "dispatcher": "DISPATCHER_API_KEY",
+    "worker": "WORKER_API_KEY",
+}
 NAME = re.compile(r"(?P<holder>[a-z]+)/(?P<name>[a-z_]+)")
 SECRET_BYTES = 32
 SECRET_BYTES_MAX = 64 * 1024
@@ -47,7 +54,9 @@ def make(root: Path) -> list[str]:
     once("owner/database_url", lambda: owner_url)
     for service in SERVICES:
         once(f"{service}/database_url", partial(_service_url, owner_url, service))
-    once("ingress/endpoint_secret", _password)
+    once("operator/webhook_secret", _password)
+    for service in SEALING:
+        once(f"{service}/sealing_keys", new_key_line)
     return made
 
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
 from services.bootstrap import bootstrap
 from services.first_keys import digests, read_text
 from services.handover import FileHandover, OutputExistsError
 from services.processes import Running, start_service
-from services.surroundings import choose_addresses, environment_of, reserved_ports
+from services.surroundings import SEALING, choose_addresses, environment_of, reserved_ports
 from shared.embedded import EmbeddedPostgres
 from shared.embedded.folder import write_private
 from shared.schema.grants import SERVICES, Service
@@ -26,9 +26,6 @@ from shared.sealing import new_key_line
 READY_TIMEOUT_S = 60.0
 POLL_S = 0.02
 WATCH_PERIOD_S = 0.5
-SEALING: Final[tuple[Service, ...]] = ("ingress", "publisher")
-"""Services that store secrets, each sealed under keys of its own (K1)."""
-
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 Logs = Literal["files", "here"]

@@ -22,6 +22,9 @@ ADMIN_PORTS: Mapping[Service, int] = MappingProxyType(
     {"ingress": 7111, "dispatcher": 7112, "publisher": 7113, "watchdog": 7114}
 )
 WEBHOOK_PORT = 7100
+
+SEALING: tuple[Service, ...] = ("ingress", "publisher")
+"""Services that store secrets, each sealed under keys of its own (K1)."""
 PORTS = (*GRPC_PORTS.values(), *ADMIN_PORTS.values(), WEBHOOK_PORT)
 
 FREE_PORTS = range(15_000, 32_000)
@@ -82,6 +85,8 @@ def environment_of(
     if service == "ingress":
         chosen["INGRESS_WEBHOOK_ADDRESS"] = addresses.webhooks
         chosen["INGRESS_DISPATCHER_ADDRESS"] = addresses.grpc["dispatcher"]
+    if service == "dispatcher":
+        chosen["DISPATCHER_PUBLISHER_ADDRESS"] = addresses.grpc["publisher"]
     secrets = {f"{prefix}DATABASE_URL": database_url}
     if api_key is not None:
         secrets[f"{prefix}API_KEY"] = api_key

@@ -21,6 +21,11 @@ NOT_DECLARED: Final = frozenset(
     {"tenant", "webhook_path", "secrets", "created_at", "changed_at", "disabled_at", "routes"}
 )
 PREFIXES: Final = {"forge": "FORGE_KIND_", "proof": "PROOF_", "drafts": "DRAFT_POLICY_"}
+_ENUMERATIONS: Final = {
+    "forge": pb.ForgeKind.DESCRIPTOR,
+    "proof": pb.Proof.DESCRIPTOR,
+    "drafts": pb.DraftPolicy.DESCRIPTOR,
+}
 
 
 class EndpointFileError(ValueError):
@@ -52,9 +57,10 @@ def read_secret(path: Path) -> str:
     return secret
 
 
-def word_of(field: str, name: str) -> str:
-    """How a file says a value of an enumeration, by the contract's name of it."""
-    return name.removeprefix(PREFIXES[field]).lower()
+def word_of(field: str, number: int) -> str:
+    """How a file says a value of an enumeration; one of a later version is its number."""
+    value = _ENUMERATIONS[field].values_by_number.get(number)
+    return str(number) if value is None else value.name.removeprefix(PREFIXES[field]).lower()
 
 
 def _request(path: Path, number: int, table: Mapping[str, Any]) -> pb.PutEndpointRequest:

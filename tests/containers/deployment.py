@@ -61,9 +61,14 @@ class Deployment:
         )
 
     def up(self) -> None:
-        """Brings everything up and waits until what has a health check is healthy."""
+        """Brings everything up, waits for what has a health check, and for the last step."""
         self.compose("up", "--detach", "--no-build")
         self.await_health()
+        until_sync(
+            lambda: "endpoints" not in self.running(),
+            deadline_s=HEALTHY_WITHIN_S,
+            what="endpoints to be declared",
+        )
 
     def await_health(self) -> None:
         """Waits until what has a health check is healthy."""

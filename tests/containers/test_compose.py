@@ -43,7 +43,7 @@ def outsider(suite: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Out
         holder: suite.copy(f"bootstrap:/secrets/{holder}/api_key", folder / holder)
         for holder in ("operator", "worker")
     }
-    secret = suite.copy("ingress:/secrets/ingress/endpoint_secret", folder / "endpoint_secret")
+    secret = suite.copy("secrets:/secrets/operator/webhook_secret", folder / "webhook_secret")
     return Outsider(suite, keys, secret)
 
 
@@ -136,9 +136,13 @@ def test_each_sees_its_own_secrets_alone(suite: Deployment) -> None:
         return {line.removeprefix("/secrets/") for line in found.split()}
 
     assert {service: seen(service) for service in (*SERVICES, "database")} == {
-        "ingress": {"ingress/database_url", "ingress/api_key", "ingress/endpoint_secret"},
-        "dispatcher": {"dispatcher/database_url"},
-        "publisher": {"publisher/database_url", "publisher/forge_token"},
+        "ingress": {"ingress/database_url", "ingress/api_key", "ingress/sealing_keys"},
+        "dispatcher": {"dispatcher/database_url", "dispatcher/api_key"},
+        "publisher": {
+            "publisher/database_url",
+            "publisher/forge_token",
+            "publisher/sealing_keys",
+        },
         "watchdog": {"watchdog/database_url"},
         "database": {"database/owner_password", "database/superuser_password"},
     }

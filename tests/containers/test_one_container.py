@@ -10,6 +10,21 @@ from tests.containers.path import new_delivery, post
 
 WEBHOOK_SECRET = secrets.token_urlsafe(24)
 DATA = "/var/lib/fencepost"
+ENDPOINTS = """
+[[endpoint]]
+name = "default"
+forge = "github"
+secret_file = "webhook.secret"
+
+[[endpoint.route]]
+action = "container-dispatch"
+queue = "reviews"
+"""
+APPLY = f"""
+. {DATA}/keys.env
+export FENCEPOST_API_KEY=$OPERATOR_API_KEY
+fencepost endpoints apply --tenant default --yes --file {DATA}/endpoints.toml
+"""
 PROCESSES = """\
 import pathlib
 for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -23,16 +38,19 @@ def small() -> Iterator[Deployment]:
     deployment = Deployment(
         project="fencepost-test-one",
         files=("deploy/one-container.yaml", "tests/containers/compose.hasty-one.yaml"),
-        variables={
-            **free_addresses(),
-            "INGRESS_ENDPOINT_NAME": "default",
-            "INGRESS_ENDPOINT_SECRET_FILE": f"{DATA}/endpoint_secret",
-        },
+        variables=free_addresses(),
     )
-    store = f"umask 077; cat > {DATA}/endpoint_secret"
-    deployment.compose("run", "--rm", "--no-TTY", "suite", "sh", "-c", store, said=WEBHOOK_SECRET)
     with deployed(deployment):
+        declare(deployment)
         yield deployment
+
+
+def declare(deployment: Deployment) -> None:
+    """Declares the endpoint as docs/containers.md says."""
+    for name, text in {"webhook.secret": WEBHOOK_SECRET, "endpoints.toml": ENDPOINTS}.items():
+        store = f"umask 077; cat > {DATA}/{name}"
+        deployment.compose("exec", "--no-TTY", "suite", "sh", "-c", store, said=text)
+    deployment.exec("suite", "sh", "-ec", APPLY)
 
 
 def test_every_process_is_an_ordinary_users(small: Deployment) -> None:

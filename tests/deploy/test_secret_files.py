@@ -9,8 +9,10 @@ import pytest
 
 from deploy import secret_files
 from services.first_keys import as_text, first_keys
+from services.surroundings import SEALING
 from shared.credentials import new_credential
 from shared.schema.grants import SERVICES, role_of
+from shared.sealing import Keyring
 
 HOLDERS = ("database", "owner", *SERVICES, "operator", "worker")
 
@@ -45,14 +47,21 @@ def test_each_service_gets_its_own_role_and_password(root: Path) -> None:
     assert owner.password == (root / "database/owner_password").read_text()
 
 
+@pytest.mark.guarantee("K1")
+def test_who_stores_secrets_has_sealing_keys_of_its_own(root: Path) -> None:
+    secret_files.make(root)
+    ids = [Keyring.parse((root / f"{s}/sealing_keys").read_text()).active_id for s in SEALING]
+    assert len(set(ids)) == len(SEALING)
+
+
 def test_what_is_lost_is_made_again_and_the_rest_kept(root: Path) -> None:
     secret_files.make(root)
     before = contents(root)
     (root / "owner/database_url").unlink()
-    (root / "ingress/endpoint_secret").unlink()
-    assert secret_files.make(root) == ["owner/database_url", "ingress/endpoint_secret"]
+    (root / "operator/webhook_secret").unlink()
+    assert secret_files.make(root) == ["owner/database_url", "operator/webhook_secret"]
     after = contents(root)
-    assert after.pop("ingress/endpoint_secret") != before.pop("ingress/endpoint_secret")
+    assert after.pop("operator/webhook_secret") != before.pop("operator/webhook_secret")
     assert after == before
 
 
@@ -72,7 +81,9 @@ def test_the_first_keys_go_to_who_calls_with_them(root: Path) -> None:
     made = {key.variable: (key, new_credential()) for key in first_keys("default")}
     (root / "operator/keys.env").write_text(as_text(list(made.values())))
     given = secret_files.hand_out(root)
-    assert given == ["operator/api_key", "ingress/api_key", "worker/api_key"]
+    assert given == [
+        f"{holder}/api_key" for holder in ("operator", "ingress", "dispatcher", "worker")
+    ]
     for holder, variable in secret_files.KEYS.items():
         assert (root / f"{holder}/api_key").read_text() == made[variable][1].text
     assert secret_files.hand_out(root) == []
@@ -121,5 +132,5 @@ def test_what_is_said_tells_no_secret(
 ) -> None:
     run(monkeypatch, root, "", "make")
     said = capsys.readouterr().out
-    assert "ingress/endpoint_secret" in said
+    assert "ingress/sealing_keys" in said
     assert not [secret for secret in contents(root).values() if secret in said]

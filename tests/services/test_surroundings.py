@@ -7,12 +7,12 @@ import pytest
 from starlette.applications import Starlette
 
 from services.first_keys import first_keys
-from services.suite import SEALING
 from services.surroundings import (
     ADMIN_PORTS,
     GRPC_PORTS,
     HOST,
     PORTS,
+    SEALING,
     WEBHOOK_PORT,
     choose_addresses,
     environment_of,
@@ -95,6 +95,8 @@ def test_the_default_ports_are_those_of_the_services() -> None:
     ingress = settings_of("ingress").model_fields
     assert ingress["webhook_address"].default == f"{HOST}:{WEBHOOK_PORT}"
     assert ingress["dispatcher_address"].default == f"{HOST}:{GRPC_PORTS['dispatcher']}"
+    dispatcher = settings_of("dispatcher").model_fields
+    assert dispatcher["publisher_address"].default == f"{HOST}:{GRPC_PORTS['publisher']}"
 
 
 @pytest.mark.parametrize("service", SERVICES)
