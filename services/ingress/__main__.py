@@ -2,6 +2,7 @@
 
 import asyncio
 
+from services.ingress.batched import BatchedIntake
 from services.ingress.endpoints.operations import EndpointOperations
 from services.ingress.endpoints.sealing_loop import SealingLoop
 from services.ingress.endpoints.servicer import EndpointServicer
@@ -27,13 +28,15 @@ async def main() -> None:
         admin = EndpointServicer(EndpointOperations(database, keyring, limit_bytes), endpoints)
         waker = Waker(settings)
         intake = Intake(database, settings, waker.wake)
+        batched = BatchedIntake(intake, settings)
         door = WebhookDoor(
-            endpoints, intake, settings, service.tracer, may_serve=service.schema.require
+            endpoints, intake, batched, settings, service.tracer, may_serve=service.schema.require
         )
         await service.serve(
-            [IngressServicer(intake, endpoints), admin],
+            [IngressServicer(intake, batched, endpoints), admin],
             background=[waker.ticker, endpoints.ticker, SealingLoop(database, keyring).ticker],
             http=[HttpServer(door.app(), settings.webhook_address)],
+            finishing=[batched.close],
             closing=[waker.close],
         )
 

@@ -61,6 +61,13 @@ class Intake:
     wake: Callable[[str], None]
 
     async def submit(self, submissions: Sequence[Submission]) -> list[SubmissionOutcome]:
+        """Takes a caller's deliveries in, as `take` does, and tells each outcome."""
+        outcomes = await self.take(submissions)
+        for submission, outcome in zip(submissions, outcomes, strict=True):
+            tell(submission, outcome)
+        return outcomes
+
+    async def take(self, submissions: Sequence[Submission]) -> list[SubmissionOutcome]:
         """Takes deliveries in, in one transaction; keeps I1, I2, I4, I13.
 
         A malformed, too large or conflicting one is refused by itself and writes nothing.
@@ -70,10 +77,7 @@ class Intake:
         read = [await self._read(submission) for submission in submissions]
         items = [item for item in read if isinstance(item, Item)]
         taken = iter(await self._take_in(items) if items else [])
-        outcomes = [next(taken) if isinstance(each, Item) else each for each in read]
-        for submission, outcome in zip(submissions, outcomes, strict=True):
-            tell(submission, outcome)
-        return outcomes
+        return [next(taken) if isinstance(each, Item) else each for each in read]
 
     async def keep_refused(self, submission: Submission, refusal: Refusal) -> None:
         """Records an authentic delivery that was refused, for operators, as it came (I8).

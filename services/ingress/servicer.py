@@ -6,6 +6,7 @@ from fencepost.ingress.v1 import ingress_pb2, ingress_pb2_grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
+from services.ingress.batched import BatchedIntake
 from services.ingress.body_rules import JSON
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.endpoints.snapshot import Endpoints
@@ -31,8 +32,9 @@ _MATCHES = {
 class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
     """Translates between the wire and the operations."""
 
-    def __init__(self, intake: Intake, endpoints: Endpoints) -> None:
+    def __init__(self, intake: Intake, batched: BatchedIntake, endpoints: Endpoints) -> None:
         self._intake = intake
+        self._batched = batched
         self._endpoints = endpoints
 
     async def SubmitDelivery(  # noqa: N802 - named by the contract
@@ -43,7 +45,7 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
         ],
     ) -> ingress_pb2.SubmitDeliveryResponse:
         """Takes one delivery in."""
-        [outcome] = await self._intake.submit([await self._submission(request)])
+        outcome = await self._batched.submit(await self._submission(request))
         if isinstance(outcome, Refusal):
             raise outcome
         return _response(outcome)

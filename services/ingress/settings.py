@@ -50,6 +50,30 @@ class IngressSettings(CallerSettings):
         le=16_384 * MIB,
         description="Bytes of webhook bodies held at once; more are answered 503 with Retry-After.",
     )
+    batch_items_max: int = Field(
+        default=500,
+        ge=1,
+        le=10_000,
+        description="Deliveries that one transaction takes in; those that meet share one.",
+    )
+    batch_bytes_max: int = Field(
+        default=4 * MIB,
+        ge=65_536,
+        le=256 * MIB,
+        description="Bytes of bodies that one such transaction takes in.",
+    )
+    large_body_bytes: int = Field(
+        default=MIB,
+        ge=1024,
+        le=100 * MIB,
+        description="A larger body is taken in by itself, beside those that share a transaction.",
+    )
+    large_bodies_bytes_max: int = Field(
+        default=64 * MIB,
+        ge=MIB,
+        le=16_384 * MIB,
+        description="Bytes of large bodies taken in at once; more of them wait their turn.",
+    )
     signature_window_s: int = Field(
         default=300,
         ge=1,

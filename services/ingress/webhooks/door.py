@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from services.ingress.batched import BatchedIntake
 from services.ingress.body_rules import JSON
 from services.ingress.endpoints.model import Endpoint, ForgeKind, Proof
 from services.ingress.endpoints.snapshot import Endpoints
@@ -81,6 +82,7 @@ class WebhookDoor:
         self,
         endpoints: Endpoints,
         intake: Intake,
+        batched: BatchedIntake,
         settings: IngressSettings,
         tracer: Tracer,
         *,
@@ -88,6 +90,7 @@ class WebhookDoor:
     ) -> None:
         self._endpoints = endpoints
         self._intake = intake
+        self._batched = batched
         self._settings = settings
         self._tracer = tracer
         self._may_serve = may_serve
@@ -211,10 +214,7 @@ class WebhookDoor:
             envelope = read_envelope(forge, request.headers, body)
         except FieldInvalid as refusal:
             return refusal
-        [outcome] = await self._in_time(
-            self._intake.submit([_submission(endpoint, envelope, body)])
-        )
-        return outcome
+        return await self._in_time(self._batched.submit(_submission(endpoint, envelope, body)))
 
     async def _in_time(self, answered: Awaitable[T], *, outcome_unknown: bool = True) -> T:
         try:
