@@ -8,6 +8,7 @@ from typing import TypeVar
 from services.ingress.body_rules import TEXT_CHARACTERS_MAX, MalformedError, storable
 
 INT64_MAX = 2**63 - 1
+LIST_ITEMS_MAX = 100
 YEAR_MIN = 1970
 YEAR_MAX = 9998
 """Years that Python and PostgreSQL can both hold in every time zone."""
@@ -45,6 +46,24 @@ class Fields:
         """An object inside."""
         return self._required(name, self.optional_object(name))
 
+    def objects(self, name: str) -> "list[Fields]":
+        """The objects of a list, which may be absent; a list is looked at up to a limit."""
+        value = self._document.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise MalformedError(self.path(name), "must be a list")
+        items = {str(n): item for n, item in enumerate(value[:LIST_ITEMS_MAX])}
+        return [Fields(items, self.path(name)).object(n) for n in items]
+
+    def before_and_now(self, name: str) -> "tuple[list[Fields], list[Fields]]":
+        """A change of a list of objects: `previous` and `current`, or both in a list themselves."""
+        value = self._document.get(name)
+        if isinstance(value, list):
+            value = dict(zip(("previous", "current"), value, strict=False))
+        change = Fields({name: value}, self._path).optional_object(name) or Fields({})
+        return change.objects("previous"), change.objects("current")
+
     def optional_text(self, name: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str | None:
         """Text for people, made storable and cut, or None."""
         value = self._document.get(name)
@@ -75,6 +94,13 @@ class Fields:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= INT64_MAX:
             raise MalformedError(self.path(name), "must be a whole number from 1 to 2^63 - 1")
+        return value
+
+    def optional_level(self, name: str) -> int | None:
+        """A whole number that may be 0, or None."""
+        value = self._document.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise MalformedError(self.path(name), "must be a whole number")
         return value
 
     def number(self, name: str) -> int:

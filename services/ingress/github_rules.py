@@ -4,31 +4,55 @@
 |---|---|---|
 | `pull_request` | `opened`, `synchronize`, `reopened`, `ready_for_review` | work, unless a draft |
 | `pull_request` | `closed` | the change request is closed; ignored: `closed` |
-| `pull_request` | any other | ignored: `action-unwanted` |
+| `pull_request` | `review_requested` | work again, if it is asked of a bot of ours |
+| `issue_comment`, `pull_request_review_comment` | `created`, `edited` | work by commands |
+| `pull_request_review` | `submitted`, `edited` | work by commands |
+| `check_run` | `rerequested`, `requested_action` | work again |
+| `check_suite` | `rerequested` | work again |
+| `check_suite` | `requested` | checks |
+| `merge_group` | `checks_requested` | checks |
+| `merge_group` | `destroyed` | ignored: `group-gone` |
+| any of these | any other | ignored: `action-unwanted` |
 | `push` that deletes, `delete` | none | ignored: `ref-deleted` |
 | `ping` | none | ignored: `ping` |
 | any other | any | ignored: `event-unwanted` |
+
+A summary of a push, which `push` is, makes no work: the pull requests that it moves tell of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from services.ingress.fields_rules import Fields
+from services.ingress.github_checks_rules import (
+    read_check_run,
+    read_check_suite,
+    read_merge_group,
+)
+from services.ingress.github_comments_rules import (
+    read_issue_comment,
+    read_review,
+    read_review_comment,
+)
+from services.ingress.github_parts_rules import (
+    PULL_REQUEST,
+    REVIEW_REQUESTED,
+    about,
+    action_of,
+    is_from_fork,
+    read_review_request,
+    state_of,
+)
 from services.ingress.reading_rules import (
     ACTION_CHARACTERS_MAX,
     NAME_CHARACTERS_MAX,
-    Projection,
     deletes_ref,
     ignored,
     leaf,
-    projected,
     told,
     web_address,
 )
 from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading, Transition
-from shared.schema.states import ChangeRequestState
-
-PULL_REQUEST = "pull_request"
 
 TRANSITIONS: Mapping[str, Transition] = MappingProxyType(
     {
@@ -39,40 +63,16 @@ TRANSITIONS: Mapping[str, Transition] = MappingProxyType(
         "closed": Transition.CLOSED,
     }
 )
-"""Actions of pull_request that change what is recorded; every other one is ignored."""
+"""Actions of pull_request that change what is recorded."""
 
 
 def read(event: str, document: dict[str, object]) -> Reading:
     """What an event says; raises MalformedError, which names the field."""
     body = Fields(document)
-    if event == PULL_REQUEST:
-        return _read_pull_request(body)
+    if event in _READERS:
+        return _READERS[event](body)
     action = leaf(lambda: body.optional_text("action", ACTION_CHARACTERS_MAX)) or ""
     return ignored(action, _why_ignored(event, body), about(body))
-
-
-def about(body: Fields) -> Projection:
-    """What people look for in every event, where it is there."""
-    return projected(
-        {
-            "repo_id": leaf(lambda: body.object("repository").number("id")),
-            "repo_name": leaf(lambda: body.object("repository").optional_text("full_name")),
-            "sender": leaf(lambda: body.object("sender").optional_text("login")),
-            "sender_id": leaf(lambda: body.object("sender").number("id")),
-        }
-    )
-
-
-def is_from_fork(repository: Fields, head: Fields) -> bool:
-    """Whether people without write access may have made the head; unknown counts as yes."""
-    origin = head.optional_object("repo")
-    return origin is None or origin.optional_number("id") != repository.number("id")
-
-
-def state_of(pull: Fields, transition: Transition) -> ChangeRequestState:
-    """Whether the pull request is open; a merged one is closed."""
-    closed = pull.optional_text("state") == "closed" or transition is Transition.CLOSED
-    return ChangeRequestState.CLOSED if closed else ChangeRequestState.OPEN
 
 
 def _why_ignored(event: str, body: Fields) -> IgnoredReason:
@@ -88,7 +88,9 @@ def _why_ignored(event: str, body: Fields) -> IgnoredReason:
 
 
 def _read_pull_request(body: Fields) -> Reading:
-    action = body.text("action", ACTION_CHARACTERS_MAX)
+    action = action_of(body)
+    if action == REVIEW_REQUESTED:
+        return read_review_request(body)
     transition = TRANSITIONS.get(action)
     if transition is None:
         return ignored(action, IgnoredReason.ACTION_UNWANTED, about(body))
@@ -116,3 +118,16 @@ def _change_request(body: Fields, transition: Transition) -> ChangeRequestEvent:
         url=web_address(pull, "html_url"),
         from_fork=is_from_fork(repository, head),
     )
+
+
+_READERS: Mapping[str, Callable[[Fields], Reading]] = MappingProxyType(
+    {
+        PULL_REQUEST: _read_pull_request,
+        "issue_comment": read_issue_comment,
+        "pull_request_review_comment": read_review_comment,
+        "pull_request_review": read_review,
+        "check_run": read_check_run,
+        "check_suite": read_check_suite,
+        "merge_group": read_merge_group,
+    }
+)

@@ -5,7 +5,9 @@
 | `merge_request` | `open`, `reopen` | work, unless a draft |
 | `merge_request` | `update` that pushes (it has `oldrev`) or ends a draft | work, unless a draft |
 | `merge_request` | `close`, `merge` | the change request is closed; ignored: `closed` |
-| `merge_request` | any other | ignored: `action-unwanted` |
+| `merge_request` | `update` that asks for reviews | work again, if of a bot of ours |
+| `note` on a merge request | `create`, `update` | work by commands |
+| any of these | any other | ignored: `action-unwanted` |
 | `merge_request` | wanted, but without a commit | ignored: `no-commits` |
 | `push`, `tag_push` that delete | none | ignored: `ref-deleted` |
 | any other | any | ignored: `event-unwanted` |
@@ -18,14 +20,14 @@ from types import MappingProxyType
 
 from services.ingress.body_rules import MalformedError
 from services.ingress.fields_rules import Fields
+from services.ingress.gitlab_asks_rules import read_note, read_review_request
+from services.ingress.gitlab_parts_rules import about, action_of, is_closed
 from services.ingress.reading_rules import (
     ACTION_CHARACTERS_MAX,
     NAME_CHARACTERS_MAX,
-    Projection,
     deletes_ref,
     ignored,
     leaf,
-    projected,
     told,
     web_address,
 )
@@ -36,7 +38,6 @@ MERGE_REQUEST = "merge_request"
 NOTE = "note"
 PUSHES = ("push", "tag_push")
 UPDATE = "update"
-CLOSED_STATES = ("closed", "merged")
 DRAFT_FIELDS = ("draft", "work_in_progress")
 """A draft's flag, and the one of older installations."""
 
@@ -56,10 +57,11 @@ def read(event: str, document: dict[str, object]) -> Reading:
     body = Fields(document)
     if event == MERGE_REQUEST:
         return _read_merge_request(body)
-    about = {**_about(body), **(_about_note(body) if event == NOTE else {})}
+    if event == NOTE:
+        return read_note(body)
     gone = event in PUSHES and deletes_ref(body)
     reason = IgnoredReason.REF_DELETED if gone else IgnoredReason.EVENT_UNWANTED
-    return ignored(_action(body), reason, about)
+    return ignored(action_of(body), reason, about(body))
 
 
 def _read_merge_request(body: Fields) -> Reading:
@@ -69,11 +71,12 @@ def _read_merge_request(body: Fields) -> Reading:
     action = merge.optional_text("action", ACTION_CHARACTERS_MAX) or ""
     transition = _updated(body, merge) if action == UPDATE else TRANSITIONS.get(action)
     if transition is None:
-        return ignored(action, IgnoredReason.ACTION_UNWANTED, _about(body))
+        review = read_review_request(body, merge) if action == UPDATE else None
+        return review or ignored(action, IgnoredReason.ACTION_UNWANTED, about(body))
     if merge.optional_object("last_commit") is None:
-        return ignored(action, IgnoredReason.NO_COMMITS, _about(body))
+        return ignored(action, IgnoredReason.NO_COMMITS, about(body))
     event = _change_request(body, merge, transition)
-    return told(action, event, _about(body), title=merge.optional_text("title") or "")
+    return told(action, event, about(body), title=merge.optional_text("title") or "")
 
 
 def _updated(body: Fields, merge: Fields) -> Transition | None:
@@ -108,41 +111,5 @@ def _change_request(body: Fields, merge: Fields, transition: Transition) -> Chan
 
 
 def _state(merge: Fields, transition: Transition) -> ChangeRequestState:
-    """Whether it is open; one that is locked is about to be merged, and open until then."""
-    closed = merge.optional_text("state") in CLOSED_STATES or transition is Transition.CLOSED
+    closed = is_closed(merge) or transition is Transition.CLOSED
     return ChangeRequestState.CLOSED if closed else ChangeRequestState.OPEN
-
-
-def _action(body: Fields) -> str:
-    action = leaf(
-        lambda: body.object("object_attributes").optional_text("action", ACTION_CHARACTERS_MAX)
-    )
-    return action or ""
-
-
-def _about(body: Fields) -> Projection:
-    """What people look for in every event, where it is there; pushes name their sender apart."""
-    user = leaf(lambda: body.optional_object("user")) or Fields({})
-    name = leaf(lambda: user.optional_text("username"))
-    number = leaf(lambda: user.optional_number("id"))
-    return projected(
-        {
-            "repo_id": leaf(lambda: body.object("project").number("id")),
-            "repo_name": leaf(lambda: body.object("project").optional_text("path_with_namespace")),
-            "sender": name or leaf(lambda: body.optional_text("user_username")),
-            "sender_id": number or leaf(lambda: body.optional_number("user_id")),
-        }
-    )
-
-
-def _about_note(body: Fields) -> Projection:
-    """Which comment it is and on which merge request; the sender is who wrote or edited it."""
-    note = leaf(lambda: body.optional_object("object_attributes")) or Fields({})
-    merge = leaf(lambda: body.optional_object("merge_request")) or Fields({})
-    return projected(
-        {
-            "comment_id": leaf(lambda: note.optional_number("id")),
-            "number": leaf(lambda: merge.optional_number("iid")),
-            "head_sha": leaf(lambda: merge.object("last_commit").optional_commit("id")),
-        }
-    )

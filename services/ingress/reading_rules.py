@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from services.ingress.body_rules import MalformedError
 from services.ingress.fields_rules import Fields
-from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading, Sender
+from services.ingress.rules import ChangeRequestEvent, IgnoredReason, Reading, Sender, WorkAsked
 
 ACTION_CHARACTERS_MAX = 100
 NAME_CHARACTERS_MAX = 200
@@ -38,12 +38,13 @@ def projected(found: Mapping[str, str | int | bool | None]) -> Projection:
 
 def sender_of(about: Projection) -> Sender | None:
     """Who sent it, where that was found."""
-    login, account_id = about.get("sender"), about.get("sender_id")
+    login, account_id, app_id = (about.get(each) for each in ("sender", "sender_id", "app_id"))
     if login is None and account_id is None:
         return None
     return Sender(
         account_id=account_id if isinstance(account_id, int) else None,
         login=login if isinstance(login, str) else "",
+        app_id=app_id if isinstance(app_id, int) else None,
     )
 
 
@@ -76,6 +77,29 @@ def told(event_action: str, event: ChangeRequestEvent, about: Projection, *, tit
             "url": event.url,
             "title": title,
             "from_fork": event.from_fork,
+        },
+    )
+
+
+def asked(event_action: str, asks: WorkAsked, about: Projection) -> Reading:
+    """A delivery that asks for work without telling of a change request."""
+    return Reading(
+        event_action=event_action,
+        event=None,
+        asks=asks,
+        sender=sender_of(about),
+        ignored=None,
+        projection={
+            **about,
+            **projected(
+                {
+                    "asks": asks.kind.value,
+                    "number": asks.number,
+                    "head_sha": asks.head_sha,
+                    "url": asks.url,
+                    "commands": " ".join(asks.commands) or None,
+                }
+            ),
         },
     )
 

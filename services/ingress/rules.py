@@ -36,6 +36,13 @@ class IgnoredReason(StrEnum):
     OWN_BOT = "own-bot"
     NO_ROUTE = "no-route"
     HEAD_UNKNOWN = "head-unknown"
+    NO_CHANGE_REQUEST = "no-change-request"
+    NO_COMMAND = "no-command"
+    EDITED_BY_ANOTHER = "edited-by-another"
+    SENDER_IS_BOT = "sender-is-bot"
+    SENDER_UNTRUSTED = "sender-untrusted"
+    REVIEW_OF_ANOTHER = "review-of-another"
+    GROUP_GONE = "group-gone"
 
 
 IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
@@ -51,6 +58,13 @@ IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
         IgnoredReason.OWN_BOT: "A bot of ours caused it.",
         IgnoredReason.NO_ROUTE: "No route of the endpoint takes work of this kind.",
         IgnoredReason.HEAD_UNKNOWN: "No open change request is known at this commit.",
+        IgnoredReason.NO_CHANGE_REQUEST: "The comment is on something else than a change request.",
+        IgnoredReason.NO_COMMAND: "No line of the comment is a command.",
+        IgnoredReason.EDITED_BY_ANOTHER: "Only who wrote a comment gives commands with it.",
+        IgnoredReason.SENDER_IS_BOT: "People ask for work by hand; this was a bot.",
+        IgnoredReason.SENDER_UNTRUSTED: "Nothing in the body shows that the sender may command.",
+        IgnoredReason.REVIEW_OF_ANOTHER: "The review is asked of somebody else.",
+        IgnoredReason.GROUP_GONE: "The merge group is gone: nothing is said of it any more.",
     }
 )
 """Every reason with the sentence that documents it."""
@@ -89,7 +103,7 @@ class ChangeRequestEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Sender:
-    """Who caused a delivery, as far as its forge says; `app_id` is the app of a check (I8)."""
+    """Who caused a delivery, as far as its forge says; `app_id` is the app it was done by (I8)."""
 
     account_id: int | None
     login: str
@@ -108,9 +122,10 @@ class AskKind(StrEnum):
 class WorkAsked:
     """Work that changes no record of heads.
 
-    A COMMAND stands in the comment `comment_id`. A RERUN is a person's; without `number` it is
+    COMMANDs stand in the comment `comment_id`. A RERUN is a person's; without `number` it is
     meant for `pull_numbers`, those that the forge named, or for every open change request at
-    `head_sha`. CHECKS are wanted by a merge group or for a new commit.
+    `head_sha`; one with `reviewer_ids` is meant for these alone. CHECKS are wanted by a merge group
+    or for a new commit.
     """
 
     kind: AskKind
@@ -120,8 +135,9 @@ class WorkAsked:
     head_sha: str | None
     url: str
     comment_id: int | None = None
-    command: str = ""
+    commands: tuple[str, ...] = ()
     pull_numbers: tuple[int, ...] = ()
+    reviewer_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,54 +159,53 @@ class Reading:
 def admitted(
     reading: Reading, event: str, *, bot_ids: Collection[int], wanted_events: Collection[str]
 ) -> Reading:
-    """The reading, without what an endpoint does not take: unwanted events, its bots' own (I8).
+    """The reading, without what an endpoint does not take (I8).
 
-    What a bot of ours pushed is recorded, and makes no work.
+    That are events it does not want, its bots' own, and reviews that are asked of others. What a
+    bot of ours pushed is recorded, and makes no work.
     """
     if wanted_events and event not in wanted_events:
         reason = reading.ignored or IgnoredReason.EVENT_UNWANTED
         return replace(reading, event=None, asks=None, ignored=reason)
-    if reading.ignored is None and _is_own(reading, bot_ids):
+    if reading.ignored is not None:
+        return reading
+    if reading.sender is not None and _is_own(reading.sender, bot_ids):
         return replace(reading, asks=None, ignored=IgnoredReason.OWN_BOT)
+    if _is_for_others(reading.asks, bot_ids):
+        return replace(reading, asks=None, ignored=IgnoredReason.REVIEW_OF_ANOTHER)
     return reading
 
 
-def _is_own(reading: Reading, bot_ids: Collection[int]) -> bool:
-    """Whether one of these caused it. The app of a check says nothing of who runs it again."""
-    sender = reading.sender
-    if sender is None:
-        return False
-    is_rerun = reading.asks is not None and reading.asks.kind is AskKind.RERUN
-    return sender.account_id in bot_ids or (sender.app_id in bot_ids and not is_rerun)
+def _is_own(sender: Sender, bot_ids: Collection[int]) -> bool:
+    return sender.account_id in bot_ids or sender.app_id in bot_ids
 
 
-def is_taken(asks: WorkAsked | None, *, commands: Collection[str], checks: bool) -> bool:
-    """Whether a route takes it: commands and checks go only to those that want them.
+def _is_for_others(asks: WorkAsked | None, bot_ids: Collection[int]) -> bool:
+    """Whether a review is asked of somebody, and of nobody of ours."""
+    return asks is not None and bool(asks.reviewer_ids) and not {*asks.reviewer_ids} & {*bot_ids}
 
-    A re-run of a change request goes where its heads go.
+
+def suffixes_of(
+    asks: WorkAsked | None, *, delivery_id: str, commands: Collection[str], checks: bool
+) -> tuple[str, ...]:
+    """What sets the works apart that a route takes; none where it takes none (I6, I13).
+
+    Commands and checks go only where they are wanted. A re-run of a change request goes where its
+    heads go.
     """
     match asks:
         case None:
-            return True
-        case WorkAsked(kind=AskKind.COMMAND, command=command):
-            return command in commands
-        case WorkAsked(kind=AskKind.RERUN, number=int()):
-            return True
+            return ("",)
+        case WorkAsked(kind=AskKind.COMMAND):
+            taken = [command for command in asks.commands if command in commands]
+            only = len(commands) == 1
+            return tuple(f"manual-{asks.comment_id}{'' if only else f'.{each}'}" for each in taken)
+        case WorkAsked(kind=AskKind.RERUN) if checks or asks.number is not None:
+            return (f"rerun-{sha256(delivery_id.encode()).hexdigest()[:RERUN_DIGITS]}",)
+        case WorkAsked(kind=AskKind.CHECKS) if checks:
+            return ("",)
         case _:
-            return checks
-
-
-def suffix_of(asks: WorkAsked, *, delivery_id: str, commands: Collection[str]) -> str:
-    """What makes the key of asked work distinct, on a route that takes these commands (I6, I13)."""
-    match asks.kind:
-        case AskKind.COMMAND if len(commands) == 1:
-            return f"manual-{asks.comment_id}"
-        case AskKind.COMMAND:
-            return f"manual-{asks.comment_id}.{asks.command}"
-        case AskKind.RERUN:
-            return f"rerun-{sha256(delivery_id.encode()).hexdigest()[:RERUN_DIGITS]}"
-        case AskKind.CHECKS:
-            return ""
+            return ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,18 +9,28 @@ from pathlib import Path
 
 from services.ingress.body_rules import JSON, read_document
 from services.ingress.github_rules import read
-from services.ingress.rules import IGNORED_REASONS, decide
+from services.ingress.rules import IGNORED_REASONS, AskKind, admitted, decide
 
 ARCHIVE = Path(__file__).parents[2] / "tests/payloads/github/index.json.xz"
 WORK = "**work**"
-WORK_BECAUSE = "A pull request has a head that nobody has looked at."
+WORK_BECAUSE = {
+    "": "A pull request has a head that nobody has looked at.",
+    AskKind.COMMAND: "A comment holds a command.",
+    AskKind.RERUN: "A person runs a check again.",
+    AskKind.CHECKS: "A commit is to be checked.",
+}
 OPENING = """\
 # GitHub's events
 
 What ingress makes of each of the {examples} payloads of {events} events that the npm package
 `@octokit/webhooks-examples` 7.6.1 publishes, each taken in by itself as the first that is heard of
-its pull request. Every one is stored as it came and answered 202 where it makes work, 200 where it
-does not. Written by `make docs` from the payloads and the reader.
+its pull request, by an endpoint that names no bots of its own. Every one is stored as it came and
+answered 202 where it makes work, 200 where it does not. Written by `make docs` from the payloads
+and the reader.
+
+A check makes work where a route takes checks and its commit is the head of a pull request that is
+known, or the forge names one. A command makes work where a route takes it, and a review that is
+asked of a bot which the endpoint names makes work again; none of the payloads shows either.
 
 | event | action | payloads | becomes | because |
 |---|---|---|---|---|
@@ -37,11 +47,12 @@ class Example:
 
 @dataclass(frozen=True, order=True)
 class Answer:
-    """What becomes of a payload; `reason` is empty where it makes work."""
+    """What becomes of a payload; `reason` is empty where it makes work, which it may ask for."""
 
     event: str
     action: str
     reason: str
+    asks: str = ""
 
 
 def examples() -> list[Example]:
@@ -57,8 +68,10 @@ def examples() -> list[Example]:
 def answer(example: Example) -> Answer:
     """The answer to a payload that is the first of its pull request."""
     reading = read(example.event, read_document(example.body, JSON))
+    reading = admitted(reading, example.event, bot_ids=(), wanted_events=())
     reason = reading.ignored if reading.event is None else decide(None, reading.event).ignored
-    return Answer(example.event, reading.event_action, reason or "")
+    asks = "" if reading.asks is None else reading.asks.kind
+    return Answer(example.event, reading.event_action, reason or "", asks)
 
 
 def page() -> str:
@@ -76,4 +89,5 @@ def _rows(counts: Counter[Answer]) -> Iterator[tuple[str, ...]]:
         before = each.event
         action = f"`{each.action}`" if each.action else "none"
         becomes = f"ignored: `{each.reason}`" if each.reason else WORK
-        yield event, action, str(count), becomes, because.get(each.reason, WORK_BECAUSE)
+        why = because[each.reason] if each.reason else WORK_BECAUSE[each.asks]
+        yield event, action, str(count), becomes, why

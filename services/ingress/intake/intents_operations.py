@@ -11,7 +11,7 @@ from services.ingress.endpoints import Route
 from services.ingress.intake import intents_store as store
 from services.ingress.intake.intents_store import IntentWrite, Occupant
 from services.ingress.intake.items import Fresh, Target, Verdict
-from services.ingress.rules import is_taken, suffix_of
+from services.ingress.rules import suffixes_of
 from shared.database import Transaction
 
 RIVAL_GONE_MAX = 3
@@ -112,25 +112,30 @@ def _work(own: Sequence[_Wish]) -> Work:
 
 
 def _intents(fresh: Fresh, verdict: Verdict) -> list[IntentWrite]:
-    """One for each target and action: of routes with one action the first takes it (I13)."""
+    """One for each target, action and command; of routes with one action the first takes (I13)."""
     if not verdict.targets:
         return []
-    item = fresh.item
-    routes: dict[str, Route] = {}
-    for route in item.submission.endpoint.routes_of(item.about.repo_id):
-        if is_taken(item.reading.asks, commands=route.commands, checks=route.checks):
-            routes.setdefault(route.action, route)
+    item, submission = fresh.item, fresh.item.submission
+    taken: dict[str, tuple[Route, tuple[str, ...]]] = {}
+    for route in submission.endpoint.routes_of(item.about.repo_id):
+        suffixes = suffixes_of(
+            item.reading.asks,
+            delivery_id=submission.delivery_id,
+            commands=route.commands,
+            checks=route.checks,
+        )
+        if suffixes:
+            taken.setdefault(route.action, (route, suffixes))
     return [
-        _intent(fresh, target, route) for target in verdict.targets for route in routes.values()
+        _intent(fresh, target, route, suffix)
+        for target in verdict.targets
+        for route, suffixes in taken.values()
+        for suffix in suffixes
     ]
 
 
-def _intent(fresh: Fresh, target: Target, route: Route) -> IntentWrite:
+def _intent(fresh: Fresh, target: Target, route: Route, suffix: str) -> IntentWrite:
     item, submission = fresh.item, fresh.item.submission
-    asks = item.reading.asks
-    suffix = ""
-    if asks is not None:
-        suffix = suffix_of(asks, delivery_id=submission.delivery_id, commands=route.commands)
     key = target.key(item, suffix)
     return IntentWrite(
         change_request=item.change_request(target.number),

@@ -9,6 +9,7 @@ from services.ingress.endpoints.model import Endpoint, ForgeKind
 from tests.services.ingress.pulls import ENDPOINT, T0, A
 
 REPO_ID = 61
+OWNER_ID = REPO_ID + 100
 HOST = "git.example.org"
 URL = f"https://{HOST}/gadgets/hello-world/pulls/4"
 
@@ -76,6 +77,41 @@ def gitea_document(
         "sender": _user(2, "ben"),
         "commit_id": "",
         "review": None,
+    }
+
+
+def gitea_comment(
+    text: str = "/review", action: str = "created", *, author_id: int = 2
+) -> dict[str, Any]:
+    """An issue_comment event on the pull request of a private repository."""
+    repository = {**_repository(REPO_ID, "gadgets"), "private": True}
+    author = _user(author_id, "ben")
+    issue = {
+        "id": 1104,
+        "number": 4,
+        "html_url": URL,
+        "user": _user(1, "ann"),
+        "title": "Größer 🎉",
+        "state": "open",
+        "pull_request": {"merged": False, "merged_at": None},
+    }
+    comment = {
+        "id": 88,
+        "html_url": f"{URL}#issuecomment-88",
+        "pull_request_url": URL,
+        "issue_url": "",
+        "user": author,
+        "body": text,
+        "created_at": T0.isoformat(),
+        "updated_at": T0.isoformat(),
+    }
+    return {
+        "action": action,
+        "issue": issue,
+        "comment": comment,
+        "repository": repository,
+        "sender": dict(author),
+        "is_pull": True,
     }
 
 

@@ -87,17 +87,18 @@ def draft_ended(**changes: Any) -> bytes:
     return merge("update", changes={"draft": flag, "title": {}}, **changes)
 
 
-def note_document(text: str = "/review") -> dict[str, Any]:
-    """A note on the merge request, written by somebody else than its author."""
+def note_document(text: str = "/review", action: str = "create") -> dict[str, Any]:
+    """A note on the merge request, written by somebody else than the author of that."""
     document = merge_document()
     attributes = {
         "id": 1244,
         "note": text,
         "noteable_type": "MergeRequest",
-        "author_id": 31,
+        "author_id": 99,
         "project_id": PROJECT_ID,
         "noteable_id": 6632669,
-        "action": "create",
+        "system": False,
+        "action": action,
         "url": f"{URL}#note_1244",
     }
     return {
@@ -109,6 +110,13 @@ def note_document(text: str = "/review") -> dict[str, Any]:
         "object_attributes": attributes,
         "merge_request": document["object_attributes"],
     }
+
+
+def reviewer(number: int, *, again: bool = False) -> dict[str, Any]:
+    """A reviewer of a merge request; `again` says that this review was asked for once more."""
+    login = f"reviewer-{number}"
+    state = "unreviewed" if again else "approved"
+    return {"id": number, "username": login, "state": state, "re_requested": again}
 
 
 def push_document(*, before: str, after: str) -> dict[str, Any]:

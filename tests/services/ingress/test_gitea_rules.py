@@ -72,10 +72,11 @@ def test_the_projection_holds_what_people_look_for() -> None:
         ("delete", {"ref": "patch-1", "ref_type": "branch"}, IgnoredReason.REF_DELETED),
         ("push", {"before": "0" * 40, "after": A}, IgnoredReason.EVENT_UNWANTED),
         ("create", {"ref": "v1", "ref_type": "tag"}, IgnoredReason.EVENT_UNWANTED),
-        ("issue_comment", {"action": "created", "is_pull": True}, IgnoredReason.EVENT_UNWANTED),
+        ("issue_comment", {"action": "deleted", "is_pull": True}, IgnoredReason.ACTION_UNWANTED),
+        ("pull_request_comment", {"action": "reviewed"}, IgnoredReason.EVENT_UNWANTED),
         ("repository", {"action": 7, "sender": "x"}, IgnoredReason.EVENT_UNWANTED),
         ("pull_request", {"action": "label_updated"}, IgnoredReason.ACTION_UNWANTED),
-        ("pull_request", {"action": "review_requested"}, IgnoredReason.ACTION_UNWANTED),
+        ("pull_request", {"action": "review_request_removed"}, IgnoredReason.ACTION_UNWANTED),
         ("pull_request", {"action": "edited", "changes": 5}, IgnoredReason.ACTION_UNWANTED),
     ],
 )

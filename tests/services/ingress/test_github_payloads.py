@@ -16,6 +16,16 @@ from tools.docs.github_events import ARCHIVE, Answer, Example, answer, examples,
 EXAMPLES = examples()
 NUMBERED = [pytest.param(example, id=f"{example.event}-{n}") for n, example in enumerate(EXAMPLES)]
 PAGE = page()
+WANTED = {
+    "check_run",
+    "check_suite",
+    "issue_comment",
+    "merge_group",
+    "pull_request",
+    "pull_request_review",
+    "pull_request_review_comment",
+}
+"""Events whose fields are held to what they must be."""
 
 
 def page_of(event: str) -> list[str]:
@@ -27,7 +37,7 @@ def page_of(event: str) -> list[str]:
 
 def of_event(event: str) -> Counter[tuple[str, str]]:
     found = [answer(example) for example in EXAMPLES if example.event == event]
-    return Counter((each.action, each.reason) for each in found)
+    return Counter((each.action, each.reason or each.asks) for each in found)
 
 
 def test_the_payloads_are_the_published_ones() -> None:
@@ -65,7 +75,7 @@ def test_a_payload_without_anything_that_matters_is_never_an_accident(example: E
     refused = {name: refused_field(example.event, {**document, name: None}) for name in document}
     named = {name: field.split(".")[0] for name, field in refused.items() if field}
     assert all(name == field for name, field in named.items()), refused
-    assert not named or example.event == "pull_request"
+    assert not named or example.event in WANTED
 
 
 def refused_field(event: str, document: dict[str, object]) -> str:
@@ -81,7 +91,9 @@ def test_pull_requests_make_work_unless_they_are_drafts_or_closed() -> None:
     found = of_event("pull_request")
     assert {action for action, reason in found if not reason} <= set(TRANSITIONS)
     assert found["closed", "closed"] > 0
-    assert {reason for _, reason in found} <= {"", "closed", "draft", "action-unwanted"}
+    assert found["review_requested", "review-of-another"] == 1
+    reasons = {"", "closed", "draft", "action-unwanted", "review-of-another"}
+    assert {reason for _, reason in found} <= reasons
 
 
 @pytest.mark.guarantee("I8")
@@ -89,10 +101,44 @@ def test_what_has_nothing_to_look_at_is_ignored_with_its_own_reason() -> None:
     assert of_event("push") == {("", "ref-deleted"): 4, ("", "event-unwanted"): 3}
     assert set(of_event("delete")) == {("", "ref-deleted")}
     assert of_event("ping") == {("", "ping"): 4}
-    for event in ("installation", "check_run", "check_suite", "merge_group"):
-        assert {reason for _, reason in of_event(event)} == {IgnoredReason.EVENT_UNWANTED}
+    assert {reason for _, reason in of_event("installation")} == {IgnoredReason.EVENT_UNWANTED}
 
 
-def test_only_pull_requests_make_work() -> None:
+@pytest.mark.guarantee("I6", "I8")
+def test_comments_on_issues_and_without_a_command_make_no_work() -> None:
+    assert of_event("issue_comment") == {
+        ("created", "no-change-request"): 5,
+        ("edited", "no-change-request"): 2,
+        ("deleted", "action-unwanted"): 2,
+    }
+    assert of_event("pull_request_review_comment") == {
+        ("created", "no-command"): 3,
+        ("edited", "no-command"): 1,
+        ("deleted", "action-unwanted"): 1,
+    }
+    assert of_event("pull_request_review") == {
+        ("submitted", "no-command"): 3,
+        ("dismissed", "action-unwanted"): 1,
+    }
+
+
+@pytest.mark.guarantee("I13")
+def test_checks_make_work_where_a_person_or_a_new_commit_wants_them() -> None:
+    assert of_event("check_run") == {
+        ("created", "action-unwanted"): 3,
+        ("completed", "action-unwanted"): 3,
+        ("requested_action", "rerun"): 1,
+        ("rerequested", "rerun"): 2,
+    }
+    assert of_event("check_suite") == {
+        ("completed", "action-unwanted"): 4,
+        ("requested", "checks"): 3,
+        ("rerequested", "sender-is-bot"): 2,
+    }
+    assert of_event("merge_group") == {("checks_requested", "checks"): 2}
+
+
+def test_only_pull_requests_and_their_checks_make_work() -> None:
     found: set[Answer] = {answer(example) for example in EXAMPLES}
-    assert {each.event for each in found if not each.reason} == {"pull_request"}
+    working = {each.event for each in found if not each.reason}
+    assert working == {"pull_request", "check_run", "check_suite", "merge_group"}

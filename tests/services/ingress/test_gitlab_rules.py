@@ -1,4 +1,4 @@
-"""GitLab's events: what makes work, drafts, pushes, forks, notes, and every field that is wrong."""
+"""GitLab's events: what makes work, drafts, pushes, forks, and every field that is wrong."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,6 @@ from tests.services.ingress.gitlab_merges import (
     PROJECT_ID,
     URL,
     merge_document,
-    note_document,
     push_document,
 )
 from tests.services.ingress.pulls import A, B
@@ -147,22 +146,8 @@ def test_the_end_of_a_branch_is_ignored_as_such(event: str, zeros: str) -> None:
     assert gone.projection == begun.projection == about
 
 
-def test_a_note_names_its_merge_request_and_who_sent_it() -> None:
-    reading = read("note", note_document())
-    assert (reading.event_action, reading.ignored) == ("create", IgnoredReason.EVENT_UNWANTED)
-    assert reading.projection == {
-        "repo_id": PROJECT_ID,
-        "repo_name": PATH,
-        "sender": "zoe",
-        "sender_id": 99,
-        "comment_id": 1244,
-        "number": 7,
-        "head_sha": A,
-    }
-
-
 @pytest.mark.guarantee("I8")
-@pytest.mark.parametrize("event", ["push", "note", "pipeline", "feature_flag", "of-tomorrow"])
+@pytest.mark.parametrize("event", ["push", "pipeline", "feature_flag", "of-tomorrow"])
 @pytest.mark.parametrize(
     "document",
     [

@@ -22,9 +22,9 @@ def asks(kind: AskKind, **said: Any) -> WorkAsked:
     return WorkAsked(kind=kind, **{**place, "number": None, "head_sha": None, **said})
 
 
-def command(command: str = "review", comment_id: int = 9, **said: Any) -> WorkAsked:
-    """A comment on the pull request of the bodies."""
-    named = {"number": NUMBER, "comment_id": comment_id, "command": command}
+def command(*commands: str, comment_id: int = 9, **said: Any) -> WorkAsked:
+    """A comment on the pull request of the bodies; it says review unless told otherwise."""
+    named = {"number": NUMBER, "comment_id": comment_id, "commands": commands or ("review",)}
     return asks(AskKind.COMMAND, **{**named, **said})
 
 

@@ -114,6 +114,20 @@ async def test_two_commands_are_two_identities(asking: Asking) -> None:
     ]
 
 
+@pytest.mark.guarantee("I6")
+async def test_a_comment_gets_work_for_each_of_its_commands_that_a_route_takes(
+    asking: Asking,
+) -> None:
+    first = await asking.take("d-1", command("dance", "fix", "review"))
+    assert await asking.made() == [
+        ("2@pending:manual-9", "review-bot", 0),
+        ("2@pending:manual-9.fix", "fix-bot", 0),
+        ("2@pending:manual-9.review", "fix-bot", 0),
+    ]
+    again = await asking.take("d-2", command("review"))
+    assert (again.outcome, set(again.intent_ids) < set(first.intent_ids)) == (DUPLICATE, True)
+
+
 async def test_a_command_that_no_route_takes_is_ignored(asking: Asking) -> None:
     ignored = await asking.take("d-1", command("dance"))
     assert (ignored.outcome, ignored.reason) == (IGNORED, "no-route")
@@ -188,15 +202,18 @@ async def test_checks_of_a_merge_group_have_a_lane_of_their_own(asking: Asking) 
         (Sender(account_id=PERSON, login="p"), command(), ""),
         (None, command(), ""),
         (Sender(account_id=BOT, login="bot"), rerun(number=2), "own-bot"),
-        (Sender(account_id=PERSON, login="p", app_id=OUR_APP), rerun(number=2), ""),
+        (Sender(account_id=PERSON, login="p", app_id=OUR_APP), command(), "own-bot"),
+        (Sender(account_id=None, login="", app_id=OUR_APP), command(), "own-bot"),
+        (Sender(account_id=PERSON, login="p"), rerun(number=2, reviewer_ids=(BOT,)), ""),
+        (Sender(account_id=PERSON, login="p"), rerun(number=2, reviewer_ids=(1, OUR_APP)), ""),
         (
-            Sender(account_id=None, login="", app_id=OUR_APP),
-            asks(AskKind.CHECKS, number=2, head_sha=A),
-            "own-bot",
+            Sender(account_id=PERSON, login="p"),
+            rerun(number=2, reviewer_ids=(1, 2)),
+            "review-of-another",
         ),
     ],
 )
-async def test_what_our_own_bots_caused_is_recorded_and_makes_no_work(
+async def test_what_our_own_bots_caused_or_others_are_asked_makes_no_work(
     desk: Desk, sender: Sender | None, wish: WorkAsked, reason: str
 ) -> None:
     asking = Asking.at(desk, bot_ids=frozenset({BOT, OUR_APP}))
