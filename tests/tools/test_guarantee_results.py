@@ -56,7 +56,7 @@ def stands(tree: Path, test: str) -> Standing:
     return standing(test, load(tree), code_digest(tree))
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2", "--dist", "loadgroup")], ids=["one", "two"])
+@pytest.mark.parametrize("options", [(), ("-n", "2", "--dist", "loadfile")], ids=["one", "two"])
 def test_each_marked_test_is_remembered(tree: Path, options: tuple[str, ...]) -> None:
     assert run(tree, *options) == 1
     assert stands(tree, CASES) is Standing.PASSED

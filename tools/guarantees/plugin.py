@@ -55,7 +55,7 @@ class _Recorder:
         cases = next((n for name, n in report.user_properties if name == PROPERTY), None)
         if not isinstance(cases, int):
             return
-        case = _without_group(report.nodeid)
+        case = report.nodeid
         before, _ = self._ended.get(case, ("passed", 0))
         self._ended[case] = (_worse(before, report.outcome), cases)
 
@@ -74,9 +74,3 @@ class _Recorder:
 
 def _worse(one: str, other: str) -> str:
     return max(one, other, key=("passed", "skipped", "failed").index)
-
-
-def _without_group(nodeid: str) -> str:
-    """The node id without the group that xdist appends to it."""
-    head, separator, group = nodeid.rpartition("@")
-    return head if separator and "]" not in group else nodeid
