@@ -54,6 +54,13 @@ def first_keys(tenant: str) -> tuple[FirstKey, ...]:
             purpose="for ingress: tells the dispatcher that work waits",
         ),
         FirstKey(
+            label="dispatcher",
+            variable="DISPATCHER_API_KEY",
+            tenant=None,
+            scopes=("heads_read",),
+            purpose="for the dispatcher: asks the publisher for heads of change requests",
+        ),
+        FirstKey(
             label=f"worker:{tenant}",
             variable="WORKER_API_KEY",
             tenant=tenant,

@@ -11,8 +11,10 @@ from services.dispatcher.housekeeping.expire_operations import Expirer
 from services.dispatcher.housekeeping.export_client import span_export
 from services.dispatcher.housekeeping.look_operations import Duties, Lookout, nobody
 from services.dispatcher.housekeeping.move_operations import Mover
+from services.dispatcher.housekeeping.resolve_operations import HeadResolver
 from services.dispatcher.intents.operations import IntentOperations
 from services.dispatcher.intents.servicer import IntentServicer
+from services.dispatcher.publisher_client import PublisherClient
 from services.dispatcher.settings import DispatcherSettings
 from shared import runtime, settings
 from shared.ticking import Ticker
@@ -25,11 +27,17 @@ async def main() -> None:
         wakeups = Wakeups()
         mover = Mover(rt.database, wakeups, limits)
         expirer = Expirer(rt.database, wakeups, limits)
+        publisher = PublisherClient(limits)
+        resolver = HeadResolver(rt.database, wakeups, publisher.resolve_head, limits)
         moving = Ticker("move_due", period_ms=limits.mover_period_ms, tick=mover.tick)
+        resolving = Ticker(
+            "resolve_heads", period_ms=limits.head_resolve_period_ms, tick=resolver.tick
+        )
         expiring = Ticker("expire_leases", period_ms=limits.expiry_period_ms, tick=expirer.tick)
         exporting, closing = span_export(rt.database, limits)
         duties = Duties(
             move=moving.wake,
+            resolve=resolving.wake,
             expire=expiring.wake,
             export=exporting.wake if exporting else nobody,
         )
@@ -42,8 +50,8 @@ async def main() -> None:
                 IntentServicer(IntentOperations(rt.database), wakeups),
                 CheckpointServicer(CheckpointOperations(rt.database), rt.tracer),
             ],
-            background=[looking, moving, expiring, *([exporting] if exporting else [])],
-            closing=closing,
+            background=[looking, moving, resolving, expiring, *([exporting] if exporting else [])],
+            closing=[*closing, publisher.close],
         )
 
 

@@ -2,16 +2,17 @@
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, FilePath, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.settings import MIB, Address, RuntimeSettings
+from shared.settings import MIB, Address, CallerSettings
 
 
-class DispatcherSettings(RuntimeSettings):
-    """Leases, sessions, retries and the periods of background duties."""
+class DispatcherSettings(CallerSettings):
+    """Leases, sessions, retries, the periods of background duties, and the publisher."""
 
     model_config = SettingsConfigDict(env_prefix="DISPATCHER_")
+    calls = ("publisher",)
 
     grpc_address: Address = Field(
         default="127.0.0.1:7102", description="host:port the gRPC server listens on."
@@ -111,8 +112,40 @@ class DispatcherSettings(RuntimeSettings):
         le=60_000,
         description="How often stored worker spans are exported, beside each look that finds one.",
     )
+    head_resolve_period_ms: int = Field(
+        default=30_000,
+        ge=10,
+        le=60_000,
+        description="How often forges are asked for heads, beside each look that finds one due.",
+    )
     duty_batch_max: int = Field(
         default=500, ge=1, le=10_000, description="Rows one tick of a background duty touches."
+    )
+
+    publisher_address: Address = Field(
+        default="127.0.0.1:7103",
+        description="host:port of the publisher, which is asked for heads that are not known.",
+    )
+    publisher_call_plaintext: bool = Field(
+        default=False, description="Whether the publisher is called without TLS off loopback."
+    )
+    publisher_tls_ca_file: FilePath | None = Field(
+        default=None,
+        description="PEM authorities of the publisher's certificate; else the public ones. This "
+        "and the next two are read again when they change.",
+    )
+    publisher_tls_certificate_file: FilePath | None = Field(
+        default=None,
+        description="PEM certificate chain to show to a publisher that asks for one.",
+    )
+    publisher_tls_key_file: FilePath | None = Field(
+        default=None, description="PEM private key of that certificate."
+    )
+    publisher_timeout_ms: int = Field(
+        default=30_000,
+        ge=100,
+        le=300_000,
+        description="How long the publisher may take to ask a forge for a head.",
     )
 
     @model_validator(mode="after")

@@ -145,11 +145,14 @@ _DISPATCHER = (
         "dispatcher",
         "intents",
         "UPDATE",
-        ("status", "attempts", "settled_at", "settled_by", "reason", "result"),
+        (
+            *("status", "attempts", "settled_at", "settled_by", "reason", "result"),
+            *("head_sha", "key", "key_label", "generation"),
+        ),
     ),
     Grant("dispatcher", "ready", "UPDATE", ("attempts",)),
     Grant("dispatcher", "ready", "DELETE"),
-    Grant("dispatcher", "waiting", "UPDATE", ("due_at", "waits_on", "reason")),
+    Grant("dispatcher", "waiting", "UPDATE", ("due_at", "waits_on", "reason", "attempts")),
     Grant("dispatcher", "waiting", "DELETE"),
     Grant("dispatcher", "leases", "UPDATE", _LEASE_COLUMNS),
     Grant("dispatcher", "runs", "UPDATE", _RUN_COLUMNS),
@@ -215,6 +218,9 @@ CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
     ),
     "dispatcher locks the change request when it grants (I9)": (
         Grant("dispatcher", "change_requests", "UPDATE", ("lock_only",)),
+    ),
+    "dispatcher resolves a head: a change request that nobody told of is recorded (I7)": (
+        *_read_insert("dispatcher", "change_requests", "change_request_heads"),
     ),
     "publisher locks the change request and the lease when it claims (L3, P2b)": (
         *_read("publisher", "change_requests", "leases"),

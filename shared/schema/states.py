@@ -119,6 +119,7 @@ _ENQUEUE = "dispatcher.intents.operations.IntentOperations.enqueue"
 _GRANT = "dispatcher.dispatch.grant_operations.grant"
 _SETTLE = "dispatcher.dispatch.settle_operations.settle"
 _EXPIRE = "dispatcher.housekeeping.expire_operations.Expirer.tick"
+_RESOLVE = "dispatcher.housekeeping.resolve_operations.HeadResolver.tick"
 _OPEN_SESSION = "dispatcher.dispatch.operations.DispatchOperations.open_session"
 _DETACH_SESSION = "dispatcher.dispatch.operations.DispatchOperations.detach_session"
 _END_SESSION = "dispatcher.dispatch.operations.DispatchOperations.end_session"
@@ -134,10 +135,15 @@ INTENT_EDGES: tuple[Edge, ...] = (
     Edge(
         IntentStatus.OPEN,
         IntentStatus.ABANDONED,
-        "the change request is closed",
-        (_TAKE_IN, _GRANT),
+        "the change request is closed, or gone",
+        (_TAKE_IN, _GRANT, _RESOLVE),
     ),
-    Edge(IntentStatus.OPEN, IntentStatus.DEAD, "it is not tried again", (_SETTLE, _EXPIRE)),
+    Edge(
+        IntentStatus.OPEN,
+        IntentStatus.DEAD,
+        "it is not tried again",
+        (_SETTLE, _EXPIRE, _RESOLVE),
+    ),
 )
 
 LEASE_EDGES: tuple[Edge, ...] = (

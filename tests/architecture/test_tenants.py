@@ -22,6 +22,7 @@ WITHOUT_TENANT = {
     "dispatcher/housekeeping/store.py _MOVE_SETTLED": EVERY_TENANT,
     "dispatcher/housekeeping/store.py _LOCK_OVERDUE": EVERY_TENANT,
     "dispatcher/housekeeping/store.py _LOOK": EVERY_TENANT,
+    "dispatcher/housekeeping/heads_store.py _CLAIM_HEADLESS": EVERY_TENANT,
     "dispatcher/checkpoints/spans_store.py _PENDING": EVERY_TENANT,
     "dispatcher/checkpoints/spans_store.py _EXPORTED": EVERY_TENANT,
     "dispatcher/dispatch/ready_store.py _BANDS": (

@@ -20,7 +20,7 @@ from shared.schema.grants import Service
 from tests.database_server import url_of
 from tests.waiting import until_sync
 
-VARIABLES = ["OPERATOR_API_KEY", "INGRESS_API_KEY", "WORKER_API_KEY"]
+VARIABLES = ["OPERATOR_API_KEY", "INGRESS_API_KEY", "DISPATCHER_API_KEY", "WORKER_API_KEY"]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_first_keys_are_made_and_their_rows_hold_digests(
 ) -> None:
     outcome = bootstrap(watchdog_url, tenant="acme", handover=FileHandover(output))
 
-    assert outcome.made == ("operator", "ingress", "worker:acme")
+    assert outcome.made == ("operator", "ingress", "dispatcher", "worker:acme")
     assert outcome.present == ()
     credentials = read_text(output.read_text())
     assert list(credentials) == VARIABLES
@@ -78,6 +78,7 @@ def test_the_first_keys_are_made_and_their_rows_hold_digests(
     assert [row[:3] for row in stored] == [
         ("operator", None, list(ALL_SCOPES)),
         ("ingress", None, ["wake"]),
+        ("dispatcher", None, ["heads_read"]),
         ("worker:acme", "acme", ["work", "publish"]),
     ]
     parts = [parse(credential) for credential in credentials.values()]
@@ -95,6 +96,7 @@ def test_making_a_key_is_audited(owner_url: str, watchdog_url: str, output: Path
     assert entries == [
         ("*", "bootstrap", "bootstrap_key", "operator"),
         ("*", "bootstrap", "bootstrap_key", "ingress"),
+        ("*", "bootstrap", "bootstrap_key", "dispatcher"),
         ("acme", "bootstrap", "bootstrap_key", "worker:acme"),
     ]
 
@@ -135,7 +137,7 @@ def test_a_further_tenant_gets_a_worker_key_and_nothing_else(
     outcome = bootstrap(watchdog_url, tenant="acme", handover=FileHandover(further))
 
     assert outcome.made == ("worker:acme",)
-    assert [key.label for key in outcome.present] == ["operator", "ingress", "worker:default"]
+    assert [key.label for key in outcome.present] == ["operator", "ingress", "dispatcher", "worker:default"]
     assert list(read_text(further.read_text())) == ["WORKER_API_KEY"]
 
 
@@ -191,7 +193,7 @@ def test_killed_after_the_draft_the_next_run_makes_keys_anew(
 
     outcome = bootstrap(watchdog_url, tenant="t", handover=FileHandover(output))
 
-    assert len(outcome.made) == 3
+    assert len(outcome.made) == len(VARIABLES)
     assert set(digests(output.read_text()).items()) == {row[3:] for row in rows(owner_url)}
 
 
@@ -244,7 +246,7 @@ def test_a_commit_whose_answer_is_lost_keeps_the_draft(
 
     assert len(list(output.parent.glob("keys.env.*.draft"))) == 1
     outcome = bootstrap(watchdog_url, tenant="t", handover=FileHandover(output))
-    assert len(outcome.made) == 3
+    assert len(outcome.made) == len(VARIABLES)
     assert set(digests(output.read_text()).items()) == {row[3:] for row in rows(owner_url)}
 
 

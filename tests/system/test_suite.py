@@ -19,7 +19,7 @@ from shared.schema.grants import SERVICES, Service
 from shared.schema.refusals import PasswordDiffersError
 from tests.waiting import until_sync
 
-KEYS = {"OPERATOR_API_KEY", "INGRESS_API_KEY", "WORKER_API_KEY"}
+KEYS = {"OPERATOR_API_KEY", "INGRESS_API_KEY", "DISPATCHER_API_KEY", "WORKER_API_KEY"}
 
 
 def exists(process_id: int) -> bool:

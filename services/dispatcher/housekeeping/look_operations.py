@@ -23,6 +23,7 @@ class Duties:
     """How the other duties are woken."""
 
     move: Wake
+    resolve: Wake
     expire: Wake
     export: Wake
 
@@ -41,6 +42,8 @@ class Lookout:
         seen = await self._database.read(lambda tx: store.look(tx, lanes=lanes))
         if seen.is_due:
             self._duties.move()
+        if seen.is_headless:
+            self._duties.resolve()
         if seen.is_overdue:
             self._duties.expire()
         if seen.has_spans:

@@ -90,6 +90,7 @@ class Seen:
     """What a look found; lanes by their number, from 1, in the list that was asked about."""
 
     is_due: bool
+    is_headless: bool
     is_overdue: bool
     has_spans: bool
     lane_numbers: tuple[int, ...]
@@ -120,6 +121,9 @@ _LOOK = statement("""
             ) IS NULL
         ) AS is_due,
         EXISTS (
+            SELECT FROM waiting WHERE waits_on = 'head' AND due_at <= statement_timestamp()
+        ) AS is_headless,
+        EXISTS (
             SELECT FROM leases WHERE state = 'running' AND claimable_at <= statement_timestamp()
         ) AS is_overdue,
         EXISTS (SELECT FROM run_spans WHERE exported_at IS NULL) AS has_spans,
@@ -135,7 +139,7 @@ _LOOK = statement("""
 
 
 async def look(tx: Transaction, *, lanes: Sequence[Lane]) -> Seen:
-    """Whether anything is due, overdue or to be exported, and which of these lanes have work."""
+    """Whether anything is due, without its head, overdue or to be exported; lanes with work."""
     seen = await tx.one(
         _LOOK,
         Seen,

@@ -17,6 +17,7 @@ from services.dispatcher.dispatch import (
     ready_store,
     sessions_store,
 )
+from services.dispatcher.housekeeping import heads_store
 from services.dispatcher.housekeeping import store as housekeeping
 from services.dispatcher.intents import store as intents
 from shared.database import Statement
@@ -104,6 +105,16 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
     "shorten": (sessions_store._SHORTEN, {**PLACES, "session_id": "s7", "grace_ms": 1}),
     "move due": (housekeeping._MOVE_DUE, {"limit": 100}),
     "move unblocked": (housekeeping._MOVE_SETTLED, {"limit": 100}),
+    "claim headless": (heads_store._CLAIM_HEADLESS, {"limit": ASKED, "claim_ms": 1}),
+    "lock the change request of a head": (
+        heads_store._LOCK_CHANGE_REQUEST,
+        {**TENANT, "forge_instance": "github.com", "repo_id": 1, "number": 7},
+    ),
+    "name head": (
+        heads_store._NAME_HEAD,
+        {**TENANT, "intent_id": 7, "head_sha": "", "key": "", "key_label": "", "generation": 1},
+    ),
+    "end wait": (heads_store._END_WAIT, {**TENANT, "intent_id": 7, "due_at": "now"}),
     "stored flush": (
         checkpoints._STORED_FLUSH,
         {**TENANT, "key": "k7", "action": "bot", "flush_id": "f"},

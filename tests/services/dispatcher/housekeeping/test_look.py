@@ -17,6 +17,7 @@ async def woken(desk: Desk, *listeners: tuple[str, str]) -> set[Any]:
     events = {listener: asyncio.Event() for listener in listeners}
     duties = Duties(
         move=lambda: heard.add("mover"),
+        resolve=lambda: heard.add("resolver"),
         expire=lambda: heard.add("expirer"),
         export=lambda: heard.add("exporter"),
     )
@@ -46,6 +47,14 @@ async def test_who_listens_to_a_lane_with_work_is_woken(desk: Desk) -> None:
 async def test_what_is_due_wakes_the_mover(desk: Desk) -> None:
     await desk.rows.waiting(await desk.rows.intent(), due_in_ms=-1)
     assert await woken(desk, ("acme", "reviews")) == {"mover"}
+
+
+@pytest.mark.guarantee("I7")
+async def test_work_without_its_head_wakes_the_resolver_alone(desk: Desk) -> None:
+    await desk.rows.waiting(await desk.rows.intent(), waits_on="head", due_in_ms=60_000)
+    assert await woken(desk) == set()
+    await desk.rows.waiting(await desk.rows.intent(), waits_on="head", due_in_ms=-1)
+    assert await woken(desk, ("acme", "reviews")) == {"resolver"}
 
 
 @pytest.mark.guarantee("P2")
