@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from shared.sealing import Keyring
+from shared.sealing import Keyring, SealingKeys
 from shared.settings import MIB, Address, RuntimeSettings, is_http, is_loopback
 
 HTTP_PORT = 80
@@ -20,12 +20,6 @@ def _base_url(value: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("must hold no credential, query or fragment")
     return value.rstrip("/")
-
-
-def _keys(value: SecretStr | None) -> SecretStr | None:
-    if value is not None:
-        Keyring.parse(value.get_secret_value())
-    return value
 
 
 class PublisherSettings(RuntimeSettings):
@@ -99,10 +93,10 @@ class PublisherSettings(RuntimeSettings):
     forge_answer_limit_bytes: int = Field(
         default=4 * MIB, ge=1024, le=64 * MIB, description="How much of an answer is read."
     )
-    sealing_keys: Annotated[SecretStr | None, AfterValidator(_keys)] = Field(
+    sealing_keys: SealingKeys | None = Field(
         default=None,
-        description="Key-encryption keys for the tokens of connections, a line `id:key` each, the "
-        "key 32 bytes in base64. The first seals, all open; without one there are no connections.",
+        description="Keys that the tokens of connections are sealed under, lines of id:base64 of "
+        "32 bytes. The first seals, all open; without one there are no connections.",
     )
     strict_uncertain: bool = Field(
         default=False,

@@ -137,7 +137,12 @@ def test_a_further_tenant_gets_a_worker_key_and_nothing_else(
     outcome = bootstrap(watchdog_url, tenant="acme", handover=FileHandover(further))
 
     assert outcome.made == ("worker:acme",)
-    assert [key.label for key in outcome.present] == ["operator", "ingress", "dispatcher", "worker:default"]
+    assert [key.label for key in outcome.present] == [
+        "operator",
+        "ingress",
+        "dispatcher",
+        "worker:default",
+    ]
     assert list(read_text(further.read_text())) == ["WORKER_API_KEY"]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.publisher.settings import PublisherSettings
+from shared.sealing import new_key_line
 from shared.settings import SettingsError, read
 
 DATABASE = {"PUBLISHER_DATABASE_URL": "postgresql://p:p@127.0.0.1/fencepost"}
@@ -59,3 +60,15 @@ def test_a_mesh_may_carry_the_token_in_clear() -> None:
     url = "http://forge.internal:7120"
     given = settings(PUBLISHER_FORGE_URL=url, PUBLISHER_FORGE_CALL_PLAINTEXT="true")
     assert given.forge_url == url
+
+
+def test_sealing_keys_are_read_whole_or_refused_without_being_shown(tmp_path: Path) -> None:
+    file = tmp_path / "sealing.keys"
+    file.write_text(f"{new_key_line('k2')}\n{new_key_line('k1')}\n")
+    keyring = settings(PUBLISHER_SEALING_KEYS_FILE=str(file)).keyring
+    assert keyring is not None
+    assert (keyring.active_id, keyring.key_ids) == ("k2", ("k2", "k1"))
+    assert settings().keyring is None
+    with pytest.raises(SettingsError, match="PUBLISHER_SEALING_KEYS") as refused:
+        settings(PUBLISHER_SEALING_KEYS="k1:not-a-key")
+    assert "not-a-key" not in str(refused.value)
