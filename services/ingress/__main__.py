@@ -7,6 +7,7 @@ from services.ingress.endpoints.operations import EndpointOperations
 from services.ingress.endpoints.sealing_loop import SealingLoop
 from services.ingress.endpoints.servicer import EndpointServicer
 from services.ingress.endpoints.snapshot import Endpoints
+from services.ingress.intake.purge_loop import PurgeLoop
 from services.ingress.operations import Intake
 from services.ingress.servicer import IngressServicer
 from services.ingress.settings import IngressSettings
@@ -34,7 +35,12 @@ async def main() -> None:
         )
         await service.serve(
             [IngressServicer(intake, batched, endpoints), admin],
-            background=[waker.ticker, endpoints.ticker, SealingLoop(database, keyring).ticker],
+            background=[
+                waker.ticker,
+                endpoints.ticker,
+                SealingLoop(database, keyring).ticker,
+                PurgeLoop(database).ticker,
+            ],
             http=[HttpServer(door.app(), settings.webhook_address)],
             finishing=[batched.close],
             closing=[waker.close],

@@ -25,6 +25,7 @@ _OUTCOMES = {
 _MATCHES = {
     Match.NONE: ingress_pb2.DUPLICATE_MATCH_UNSPECIFIED,
     Match.DELIVERY_ID: ingress_pb2.DUPLICATE_MATCH_DELIVERY_ID,
+    Match.BODY: ingress_pb2.DUPLICATE_MATCH_BODY,
     Match.KEY: ingress_pb2.DUPLICATE_MATCH_KEY,
 }
 

@@ -11,7 +11,11 @@ from shared.schema.states import DeliveryOutcome
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """One authentic delivery, exactly as its source sent it."""
+    """One authentic delivery, exactly as its source sent it.
+
+    `dedupes_by_body` says that nothing proves its id: the same body under another one is the same
+    delivery (I12).
+    """
 
     endpoint: Endpoint
     delivery_id: str
@@ -19,6 +23,7 @@ class Submission:
     content_type: str
     body: bytes
     traceparent: str
+    dedupes_by_body: bool = False
 
 
 class Match(StrEnum):
@@ -26,6 +31,7 @@ class Match(StrEnum):
 
     NONE = "none"
     DELIVERY_ID = "delivery-id"
+    BODY = "body"
     KEY = "key"
 
 

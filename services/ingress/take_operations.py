@@ -8,20 +8,23 @@ other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.errors import DeliveryConflict
 
 from services.ingress import deliveries_store
 from services.ingress.deliveries_store import DeliveryWrite, FirstResult
 from services.ingress.intake import (
+    bodies_operations,
     change_requests_operations,
     intents_operations,
     markers_operations,
+    redrive_operations,
     unwanted_operations,
 )
 from services.ingress.intake.intents_operations import Work
 from services.ingress.intake.items import Fresh, Item, Target, Verdict
+from services.ingress.intake.redrive_operations import Redriven
 from services.ingress.rules import IgnoredReason
 from services.ingress.submissions import Match, Submission, SubmissionOutcome, Taken
 from shared.database import Transaction
@@ -42,33 +45,65 @@ class _Fate:
     """What became of a fresh delivery."""
 
     outcome: DeliveryOutcome
+    matched: Match = Match.NONE
     reason: str = ""
     intent_ids: tuple[int, ...] = ()
     matched_delivery_id: str | None = None
 
 
 async def take_in(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> TakenIn:
-    """Takes deliveries in, each at most once. Keeps I1, I2, I4, I9, I13, X7."""
+    """Takes deliveries in, each at most once. Keeps I1, I2, I4, I9, I12 to I14, X7."""
+    parts = [await _take_part(tx, part, ttl_seconds) for part in bodies_operations.parts(items)]
+    return TakenIn(
+        [outcome for part in parts for outcome in part.outcomes],
+        frozenset(queue for part in parts for queue in part.filled_queues),
+    )
+
+
+async def _take_part(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> TakenIn:
     marks = await markers_operations.mark(tx, items, ttl_seconds)
-    fresh = marks.fresh
+    same_body = await bodies_operations.first_deliveries(tx, marks.fresh, ttl_seconds)
+    fresh = {n: each for n, each in marks.fresh.items() if n not in same_body}
     judged = await change_requests_operations.judge(tx, fresh)
     attempts = await unwanted_operations.end_leases(tx, judged.unwanted)
     works = await intents_operations.make(tx, fresh, judged.verdicts)
     await unwanted_operations.settle(tx, judged.unwanted, attempts)
+    bodies = await _first_results(
+        tx,
+        [_of(marks.fresh[n].item.submission, delivery_id) for n, delivery_id in same_body.items()],
+    )
     fates = _fates(fresh, judged.verdicts, works)
-    if fresh:
-        await deliveries_store.insert_deliveries(
-            tx, [_delivery(each, judged.verdicts[n], fates[n]) for n, each in fresh.items()]
-        )
+    fates |= {n: _same_body(first) for n, first in zip(same_body, bodies.results, strict=True)}
+    await _store(tx, marks.fresh, judged.verdicts, fates)
+    await bodies_operations.let_go(
+        tx, [each.item for n, each in fresh.items() if n not in works or not works[n].made]
+    )
     repeated = [n for n in range(len(items)) if n in marks.repeated]
-    firsts = await _first_results(tx, [items[n].submission for n in repeated])
+    ids = await _first_results(tx, [items[n].submission for n in repeated])
     answers: dict[int, SubmissionOutcome] = {
-        **{n: _told(each.item, fates[n]) for n, each in fresh.items()},
-        **dict(zip(repeated, firsts, strict=True)),
+        **{n: _told(each.item, fates[n]) for n, each in marks.fresh.items()},
+        **dict(zip(repeated, ids.results, strict=True)),
         **{n: _conflict(items[n].submission) for n in marks.conflicting},
     }
     filled = {queue for work in works.values() for queue in work.filled_queues}
-    return TakenIn([answers[n] for n in range(len(items))], frozenset(filled))
+    return TakenIn(
+        [answers[n] for n in range(len(items))],
+        frozenset(filled) | bodies.filled_queues | ids.filled_queues,
+    )
+
+
+async def _store(
+    tx: Transaction,
+    fresh: Mapping[int, Fresh],
+    verdicts: Mapping[int, Verdict],
+    fates: Mapping[int, _Fate],
+) -> None:
+    if fresh:
+        nothing = Verdict()
+        await deliveries_store.insert_deliveries(
+            tx,
+            [_delivery(each, verdicts.get(n, nothing), fates[n]) for n, each in fresh.items()],
+        )
 
 
 def _fates(
@@ -86,8 +121,25 @@ def _fate(verdict: Verdict, work: Work | None, ids: Mapping[int, str]) -> _Fate:
         return _Fate(outcome=DeliveryOutcome.ACCEPTED, intent_ids=work.intent_ids)
     return _Fate(
         outcome=DeliveryOutcome.DUPLICATE,
+        matched=Match.KEY,
         intent_ids=work.intent_ids,
         matched_delivery_id=work.first.delivery_id or ids[work.first.delivery_seq],
+    )
+
+
+def _of(submission: Submission, delivery_id: str) -> Submission:
+    """What another delivery of the same body was."""
+    return replace(submission, delivery_id=delivery_id)
+
+
+def _same_body(first: Taken) -> _Fate:
+    """The result of the delivery that made work of the same body."""
+    return _Fate(
+        outcome=DeliveryOutcome.DUPLICATE,
+        matched=Match.BODY,
+        reason=first.reason,
+        intent_ids=first.intent_ids,
+        matched_delivery_id=first.first_delivery_id,
     )
 
 
@@ -132,7 +184,7 @@ def _key(item: Item, verdict: Verdict) -> Key | None:
 def _told(item: Item, fate: _Fate) -> Taken:
     return Taken(
         outcome=fate.outcome,
-        matched=Match.NONE if fate.matched_delivery_id is None else Match.KEY,
+        matched=fate.matched,
         first_delivery_id=fate.matched_delivery_id or item.submission.delivery_id,
         intent_ids=fate.intent_ids,
         reason=fate.reason,
@@ -143,22 +195,42 @@ def _conflict(submission: Submission) -> DeliveryConflict:
     return DeliveryConflict(endpoint=submission.endpoint.name, delivery_id=submission.delivery_id)
 
 
-async def _first_results(tx: Transaction, repeated: Sequence[Submission]) -> list[Taken]:
-    """The first results again, where the deliveries are kept still; nothing is written (I1)."""
+@dataclass(frozen=True)
+class _Firsts:
+    results: list[Taken]
+    filled_queues: frozenset[str]
+
+
+async def _first_results(tx: Transaction, repeated: Sequence[Submission]) -> _Firsts:
+    """The first results again, where the deliveries are kept still (I1).
+
+    Nothing is written, but that work which is dead is tried again (I14).
+    """
     if not repeated:
-        return []
+        return _Firsts([], frozenset())
     firsts = await deliveries_store.find_first_results(
         tx,
         [(each.endpoint.tenant, each.endpoint.name, each.delivery_id) for each in repeated],
     )
-    return [_again(each, firsts.get(turn)) for turn, each in enumerate(repeated, start=1)]
+    redriven = await redrive_operations.redrive(
+        tx,
+        [
+            (repeated[turn - 1].endpoint.tenant, intent_id)
+            for turn, first in firsts.items()
+            for intent_id in first.intent_ids
+        ],
+    )
+    results = [
+        _again(each, firsts.get(turn), redriven) for turn, each in enumerate(repeated, start=1)
+    ]
+    return _Firsts(results, redriven.filled_queues)
 
 
-def _again(submission: Submission, first: FirstResult | None) -> Taken:
+def _again(submission: Submission, first: FirstResult | None, redriven: Redriven) -> Taken:
     return Taken(
         outcome=DeliveryOutcome.DUPLICATE,
         matched=Match.DELIVERY_ID,
         first_delivery_id=submission.delivery_id if first is None else first.first_delivery_id,
-        intent_ids=() if first is None else first.intent_ids,
+        intent_ids=() if first is None else redriven.of(first.intent_ids),
         reason="" if first is None else first.reason,
     )

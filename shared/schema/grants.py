@@ -101,6 +101,11 @@ _CONNECTION_COLUMNS = (
     "disabled_at",
 )
 
+_LOCK_AND_DELETE: tuple[tuple[Verb, tuple[str, ...]], ...] = (
+    ("UPDATE", ("lock_only",)),
+    ("DELETE", ()),
+)
+
 _EVERY_SERVICE = tuple(
     grant
     for service in SERVICES
@@ -108,8 +113,14 @@ _EVERY_SERVICE = tuple(
 )
 
 _INGRESS = (
-    *_read_insert("ingress", "delivery_markers", "deliveries", "change_request_heads"),
-    Grant("ingress", "delivery_markers", "DELETE"),
+    *_read_insert(
+        "ingress", "delivery_markers", "body_markers", "deliveries", "change_request_heads"
+    ),
+    *(
+        Grant("ingress", table, verb, columns)
+        for table in ("delivery_markers", "body_markers")
+        for verb, columns in _LOCK_AND_DELETE
+    ),
     *_read_insert("ingress", "change_requests"),
     Grant("ingress", "change_requests", "UPDATE", _HEAD_COLUMNS),
     *_read_insert("ingress", "endpoints", "endpoint_secrets"),
@@ -135,6 +146,7 @@ _DISPATCHER = (
         "waiting",
         "leases",
         "dispatches",
+        "dead_letters",
         "sessions",
         "runs",
         "flushes",
@@ -193,6 +205,7 @@ _WATCHDOG = (
         "waiting",
         "leases",
         "dispatches",
+        "dead_letters",
         "sessions",
         "runs",
         "flushes",
@@ -215,6 +228,11 @@ CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
         Grant("ingress", "leases", "UPDATE", ("state", "settled_at")),
         Grant("ingress", "dispatches", "INSERT"),
         Grant("ingress", "intents", "UPDATE", ("status", "attempts", "settled_at", "reason")),
+    ),
+    "ingress takes dead work in again: a new intent, which the old one names (I14)": (
+        *_read("ingress", "dead_letters"),
+        Grant("ingress", "dead_letters", "UPDATE", ("redriven_as", "redriven_at")),
+        Grant("ingress", "intents", "UPDATE", ("status", "settled_by")),
     ),
     "dispatcher locks the change request when it grants (I9)": (
         Grant("dispatcher", "change_requests", "UPDATE", ("lock_only",)),

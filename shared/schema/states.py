@@ -144,6 +144,7 @@ INTENT_EDGES: tuple[Edge, ...] = (
         "it is not tried again",
         (_SETTLE, _EXPIRE, _RESOLVE),
     ),
+    Edge(IntentStatus.DEAD, IntentStatus.REDRIVEN, "its delivery came again", (_TAKE_IN,)),
 )
 
 LEASE_EDGES: tuple[Edge, ...] = (

@@ -1,6 +1,7 @@
 """Intake's races, each forced: all contenders are seen waiting before anything is decided."""
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -16,6 +17,7 @@ from shared.schema.states import DeliveryOutcome
 from tests.races.forcing import Blocker, blocking, forced
 from tests.rows import Rows
 from tests.services.ingress.desk import Desk, opened
+from tests.services.ingress.intake.test_redrive import bury
 from tests.services.ingress.pulls import (
     NUMBER,
     REPO_ID,
@@ -30,6 +32,12 @@ from tests.services.ingress.pulls import (
 
 ACCEPTED, DUPLICATE = DeliveryOutcome.ACCEPTED, DeliveryOutcome.DUPLICATE
 CONTENDERS = 4
+MARK_BODY = """
+    INSERT INTO fencepost.body_markers (tenant, endpoint, event, body_sha256, delivery_id,
+        expires_at)
+    VALUES ('acme', 'github', 'pull_request', %(body_sha256)s, 'd-0',
+        clock_timestamp() + interval '1 hour')
+"""
 MARK = """
     INSERT INTO fencepost.delivery_markers (tenant, endpoint, delivery_id, body_sha256, expires_at)
     VALUES ('acme', 'github', %(delivery_id)s, '', clock_timestamp() + interval '1 hour')
@@ -205,6 +213,31 @@ async def test_when_the_occupant_rolls_back_one_delivery_occupies_the_key(
     assert len(await desk.rows.all("ready")) == len(await desk.rows.all("intents")) == 1
 
 
+@pytest.mark.guarantee("I12")
+@pytest.mark.parametrize("first_commits", [True, False], ids=["commits", "rolls back"])
+async def test_deliveries_of_one_body_wait_for_the_first_and_get_its_result(
+    desk: Desk, blocker: Blocker, first_commits: bool
+) -> None:
+    intent_id = await winner(blocker, "d-0")
+    await blocker.hold(MARK_BODY, body_sha256=hashlib.sha256(pull()).digest())
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit(f"d-{n}", pull(), dedupes_by_body=True) for n in range(1, CONTENDERS + 1)],
+            on="body_markers",
+            release=blocker.commit if first_commits else blocker.roll_back,
+        )
+    )
+    said = Counter((each.outcome, each.matched) for each in outcomes)
+    if first_commits:
+        assert said == {(DUPLICATE, Match.BODY): CONTENDERS}
+        assert {each.intent_ids for each in outcomes} == {(intent_id,)}
+    else:
+        assert said == {(ACCEPTED, Match.NONE): 1, (DUPLICATE, Match.BODY): CONTENDERS - 1}
+        assert len({each.intent_ids for each in outcomes}) == 1
+    assert len(await desk.rows.all("intents")) == 1
+
+
 @pytest.mark.guarantee("I6")
 async def test_heads_of_one_change_request_become_current_one_after_the_other(
     desk: Desk, blocker: Blocker
@@ -230,6 +263,26 @@ async def test_heads_of_one_change_request_become_current_one_after_the_other(
     outdated = [each.reason == "head-outdated" for each in outcomes]
     assert outdated[1] is False
     assert heads == ([(1, A), (2, C)] if outdated[0] else [(1, A), (2, B), (3, C)])
+
+
+@pytest.mark.guarantee("I14")
+async def test_redeliveries_of_dead_work_redrive_it_once(desk: Desk, blocker: Blocker) -> None:
+    first = await desk.take("d-1", pull())
+    await bury(desk, first.intent_ids[0])
+    await blocker.hold("SELECT 1 FROM fencepost.intents FOR UPDATE")
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit("d-1", pull()) for _ in range(CONTENDERS)],
+            on="intents",
+            release=blocker.roll_back,
+        )
+    )
+    [(successor,)] = {each.intent_ids for each in outcomes}
+    intents = {row["intent_id"]: row for row in await desk.rows.all("intents")}
+    assert set(intents) == {*first.intent_ids, successor}
+    assert intents[first.intent_ids[0]]["settled_by"] == successor
+    assert len(await desk.rows.all("ready")) == 1
 
 
 @pytest.mark.guarantee("X7", "I1")

@@ -259,6 +259,22 @@ _SETTLE_INTENTS = statement("""
     WHERE i.intent_id = e.intent_id AND i.tenant = e.tenant AND i.status = 'open'
 """)
 
+_BURY = statement("""
+    INSERT INTO dead_letters (
+        intent_id, tenant, queue, key, key_label, action, generation, attempts, reason
+    )
+    SELECT i.intent_id, i.tenant, i.queue, i.key, i.key_label, i.action, i.generation, i.attempts,
+        i.reason
+    FROM intents AS i
+    JOIN (
+        SELECT %(tenant)s::text AS tenant, listed.*
+        FROM unnest(%(intent_ids)s::bigint[]) AS listed (intent_id)
+        OFFSET 0
+    ) AS ended USING (intent_id, tenant)
+    WHERE i.status = 'dead'
+    ON CONFLICT (intent_id) DO NOTHING
+""")
+
 _LOCK_INTENTS = statement("""
     SELECT i.intent_id
     FROM intents AS i
@@ -273,10 +289,13 @@ _LOCK_INTENTS = statement("""
 
 
 async def settle_intents(tx: Transaction, *, tenant: str, ends: Sequence[IntentEnd]) -> int:
-    """Settles open intents, locked in order first; one that is settled already stays as it is."""
+    """Settles open intents, locked in order first; one that is settled already stays as it is.
+
+    Each that dies leaves its dead letter (Q6).
+    """
     intent_ids = [end.intent_id for end in ends]
     await tx.all(_LOCK_INTENTS, int, tenant=tenant, intent_ids=intent_ids)
-    return await tx.execute(
+    settled = await tx.execute(
         _SETTLE_INTENTS,
         tenant=tenant,
         intent_ids=intent_ids,
@@ -286,6 +305,9 @@ async def settle_intents(tx: Transaction, *, tenant: str, ends: Sequence[IntentE
         reasons=[end.reason for end in ends],
         results=[end.result for end in ends],
     )
+    if dead := [end.intent_id for end in ends if end.status is IntentStatus.DEAD]:
+        await tx.execute(_BURY, tenant=tenant, intent_ids=dead)
+    return settled
 
 
 _RELEASE_WAITERS = statement("""

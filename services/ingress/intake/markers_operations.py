@@ -1,7 +1,8 @@
 """Takes the delivery ids of a list, or says what those who have them sent (I1, I3, I4)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fencepost.errors import Overloaded
 
@@ -9,6 +10,10 @@ from services.ingress.intake import markers_store
 from services.ingress.intake.items import Fresh, Item
 from services.ingress.intake.markers_store import DeliveryKey
 from shared.database import Transaction
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 RIVAL_GONE_MAX = 3
 """How often a rival that was met may be gone when looked for, before the caller must come again."""
@@ -41,19 +46,37 @@ async def _take(
     tx: Transaction, wanted: dict[DeliveryKey, bytes], ttl_seconds: int
 ) -> tuple[dict[DeliveryKey, int], dict[DeliveryKey, bytes]]:
     """Numbers of the ids that were free, digests of those that were not."""
-    taken: dict[DeliveryKey, int] = {}
-    held: dict[DeliveryKey, bytes] = {}
+    return await claim(
+        wanted,
+        take=lambda left: markers_store.insert_markers(tx, left, ttl_seconds=ttl_seconds),
+        find=lambda left: markers_store.find_markers(tx, left),
+        make_room=lambda left: markers_store.delete_expired_markers(tx, left),
+    )
+
+
+async def claim(
+    wanted: dict[K, V],
+    *,
+    take: Callable[[dict[K, V]], Awaitable[dict[K, T]]],
+    find: Callable[[list[K]], Awaitable[dict[K, V]]],
+    make_room: Callable[[list[K]], Awaitable[None]],
+) -> tuple[dict[K, T], dict[K, V]]:
+    """What was taken, and what stands where others were first; what has expired is replaced.
+
+    Raises Overloaded when rivals come and go too often.
+    """
+    taken: dict[K, T] = {}
+    held: dict[K, V] = {}
     left = wanted
     for _ in range(RIVAL_GONE_MAX):
-        taken |= await markers_store.insert_markers(tx, left, ttl_seconds=ttl_seconds)
-        left = {key: digest for key, digest in wanted.items() if key not in taken}
+        taken |= await take(left)
+        left = {key: value for key, value in left.items() if key not in taken}
+        if left:
+            held |= await find(list(left))
+            left = {key: value for key, value in left.items() if key not in held}
         if not left:
             return taken, held
-        held = await markers_store.find_markers(tx, list(left))
-        left = {key: digest for key, digest in left.items() if key not in held}
-        if not left:
-            return taken, held
-        await markers_store.delete_expired_markers(tx, list(left))
+        await make_room(list(left))
     raise Overloaded
 
 

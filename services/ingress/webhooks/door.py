@@ -174,7 +174,7 @@ class WebhookDoor:
             outcome = too_large or await self._submit(request, endpoint, forge, body)
             if isinstance(outcome, Refusal) and forge.keeps_refused:
                 claimed = claimed_envelope(forge, request.headers, body)
-                refused = _submission(endpoint, claimed, body)
+                refused = _submission(endpoint, forge, claimed, body)
                 await self._in_time(self._intake.keep_refused(refused, outcome))
         return outcome
 
@@ -214,7 +214,9 @@ class WebhookDoor:
             envelope = read_envelope(forge, request.headers, body)
         except FieldInvalid as refusal:
             return refusal
-        return await self._in_time(self._batched.submit(_submission(endpoint, envelope, body)))
+        return await self._in_time(
+            self._batched.submit(_submission(endpoint, forge, envelope, body))
+        )
 
     async def _in_time(self, answered: Awaitable[T], *, outcome_unknown: bool = True) -> T:
         try:
@@ -224,7 +226,7 @@ class WebhookDoor:
             raise DatabaseUnavailable(outcome_unknown=outcome_unknown) from None
 
 
-def _submission(endpoint: Endpoint, envelope: Envelope, body: bytes) -> Submission:
+def _submission(endpoint: Endpoint, forge: Forge, envelope: Envelope, body: bytes) -> Submission:
     return Submission(
         endpoint=endpoint,
         delivery_id=envelope.delivery_id,
@@ -232,6 +234,7 @@ def _submission(endpoint: Endpoint, envelope: Envelope, body: bytes) -> Submissi
         content_type=envelope.content_type or JSON,
         body=body,
         traceparent=current_traceparent(),
+        dedupes_by_body=not forge.proves_id,
     )
 
 

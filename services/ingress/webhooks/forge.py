@@ -60,7 +60,7 @@ class Forge:
     `proof` tells a sender in a sentence what would have been believed; `event_named` makes the
     event's name of its header. `keeps_refused` says that an authentic webhook which is refused is
     recorded, as its sender is not told. Where the forge need not give its deliveries an id, by not
-    `ids_itself`, the body's digest is one.
+    `ids_itself`, the body's digest is one. `proves_id` says that the proof covers the id.
     """
 
     proof: str
@@ -71,3 +71,4 @@ class Forge:
     event_named: Callable[[str], str] = str
     keeps_refused: bool = False
     ids_itself: bool = True
+    proves_id: bool = False

@@ -109,4 +109,5 @@ BY_SIGNATURE = Forge(
     statuses=STATUSES,
     event_named=event_named,
     keeps_refused=True,
+    proves_id=True,
 )

@@ -24,10 +24,26 @@ delivery_markers = Table(
     Column("delivery_id", Text, nullable=False),
     Column("body_sha256", LargeBinary, nullable=False),
     instant("expires_at"),
+    *lock_only(),
     PrimaryKeyConstraint("tenant", "endpoint", "delivery_id"),
     Index(None, "expires_at"),
 )
 """One row per delivery id while it counts as seen (I1, I3, I4)."""
+
+body_markers = Table(
+    "body_markers",
+    metadata,
+    tenant(),
+    Column("endpoint", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("body_sha256", LargeBinary, nullable=False),
+    Column("delivery_id", Text, nullable=False),
+    instant("expires_at"),
+    *lock_only(),
+    PrimaryKeyConstraint("tenant", "endpoint", "event", "body_sha256"),
+    Index(None, "expires_at"),
+)
+"""One row per body that made work, where nothing proves delivery ids, with whose it was (I12)."""
 
 deliveries = Table(
     "deliveries",

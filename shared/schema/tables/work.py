@@ -103,6 +103,29 @@ request without a head waits for it, and its key and generation are stored with 
 command of a comment is made once, whatever its head (I6).
 """
 
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("intent_id", BigInteger, primary_key=True, autoincrement=False),
+    tenant(),
+    Column("queue", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("key_label", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    instant("died_at", now=True),
+    Column("redriven_as", BigInteger),
+    instant("redriven_at", nullable=True),
+    CheckConstraint("(redriven_as IS NULL) = (redriven_at IS NULL)", name="redriven"),
+    Index(None, "tenant", "died_at"),
+)
+"""Intents that will not be tried again, with why; what they carried stands in intents (Q6).
+
+`redriven_as` is the intent that tries the work again (I14).
+"""
+
 ready = Table(
     "ready",
     metadata,

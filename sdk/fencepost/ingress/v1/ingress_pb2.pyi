@@ -69,6 +69,8 @@ class _DuplicateMatchEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Duplic
     """The same endpoint and delivery id."""
     DUPLICATE_MATCH_KEY: _DuplicateMatch.ValueType  # 2
     """The same key, action and generation, which is occupied already."""
+    DUPLICATE_MATCH_BODY: _DuplicateMatch.ValueType  # 3
+    """The same event and body on the same endpoint, under a delivery id that nothing proves."""
 
 class DuplicateMatch(_DuplicateMatch, metaclass=_DuplicateMatchEnumTypeWrapper):
     """What a duplicate was recognised by."""
@@ -79,6 +81,8 @@ DUPLICATE_MATCH_DELIVERY_ID: DuplicateMatch.ValueType  # 1
 """The same endpoint and delivery id."""
 DUPLICATE_MATCH_KEY: DuplicateMatch.ValueType  # 2
 """The same key, action and generation, which is occupied already."""
+DUPLICATE_MATCH_BODY: DuplicateMatch.ValueType  # 3
+"""The same event and body on the same endpoint, under a delivery id that nothing proves."""
 Global___DuplicateMatch: _TypeAlias = DuplicateMatch  # noqa: Y015
 
 @_typing.final

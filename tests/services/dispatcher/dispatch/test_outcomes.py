@@ -71,6 +71,31 @@ async def test_a_permanent_failure_is_dead_with_its_reason(desk: Desk) -> None:
     assert await desk.rows.all("waiting") == []
 
 
+@pytest.mark.guarantee("I14")
+async def test_what_dies_leaves_its_dead_letter_in_the_same_transaction(desk: Desk) -> None:
+    dead, alive = await desk.running(attempts=2), await desk.running()
+    await desk.settle(dead, failed(Disposition.PERMANENT, reason="no such repository"))
+    await desk.settle(alive, failed())
+    letter = await desk.rows.one("dead_letters")
+    intent = await desk.intent(dead)
+    told = ("intent_id", "tenant", "queue", "key", "key_label", "action", "generation")
+    assert {name: letter[name] for name in told} == {name: intent[name] for name in told}
+    assert (letter["attempts"], letter["redriven_as"]) == (2, None)
+    assert letter["reason"] == intent["reason"] != ""
+    stamped = "SELECT xmin::text FROM fencepost.{} WHERE intent_id = {}"
+    assert (
+        len(
+            {
+                await (
+                    await desk.rows.connection.execute(stamped.format(table, dead.intent_id))
+                ).fetchone()
+                for table in ("intents", "dead_letters")
+            }
+        )
+        == 1
+    )
+
+
 async def test_out_of_attempts_is_dead(desk: Desk) -> None:
     work = await desk.running(attempts=desk.settings.attempts_max)
     await desk.settle(work, failed())

@@ -83,6 +83,7 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
     ),
     "end leases": (outcomes_store._END_LEASES, {**ENDED, "states": listed("free")}),
     "lock intents": (outcomes_store._LOCK_INTENTS, {**TENANT, "intent_ids": IDS}),
+    "bury": (outcomes_store._BURY, {**TENANT, "intent_ids": IDS}),
     "settle intents": (
         outcomes_store._SETTLE_INTENTS,
         {

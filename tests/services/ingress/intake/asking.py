@@ -1,5 +1,6 @@
 """Submissions whose readings a test chooses: what forges' modules do not read yet, and senders."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,16 +46,19 @@ class Asking:
         """The desk's endpoint, changed."""
         return cls(desk, replace(desk.endpoint, **{"routes": (REVIEW, FIX), **changes}))
 
-    def item(self, delivery_id: str, wish: WorkAsked, sender: Sender | None = None) -> Item:
-        """A delivery that asks for work; its body is its own."""
-        body = delivery_id.encode()
+    def item(
+        self, delivery_id: str, wish: WorkAsked, sender: Sender | None = None, **changes: Any
+    ) -> Item:
+        """A delivery that asks for work; its body is its own unless said."""
+        body = changes.pop("body", delivery_id.encode())
         reading = Reading(
             event_action="", event=None, asks=wish, sender=sender, ignored=None, projection={}
         )
         reading = admitted(
             reading, "issue_comment", bot_ids=self.endpoint.bot_ids, wanted_events=()
         )
-        return Item(submission(self.endpoint, delivery_id, body), reading, body.ljust(32))
+        sent = submission(self.endpoint, delivery_id, body, **changes)
+        return Item(sent, reading, hashlib.sha256(body).digest())
 
     async def submit(self, *items: Item) -> list[Taken]:
         """Takes a list in of which none is refused."""
@@ -63,9 +67,10 @@ class Asking:
         assert len(outcomes) == len(items), taken.outcomes
         return outcomes
 
-    async def tell(self, delivery_id: str, body: bytes) -> Taken:
+    async def tell(self, delivery_id: str, body: bytes, **changes: Any) -> Taken:
         """Takes in what a forge's module reads, at this endpoint."""
-        [outcome] = await self.desk.intake.submit([submission(self.endpoint, delivery_id, body)])
+        sent = submission(self.endpoint, delivery_id, body, **changes)
+        [outcome] = await self.desk.intake.submit([sent])
         assert isinstance(outcome, Taken), outcome
         return outcome
 

@@ -8,9 +8,12 @@ import pytest
 
 from services.ingress import deliveries_store
 from services.ingress.intake import (
+    bodies_store,
     change_requests_store,
     intents_store,
     markers_store,
+    purge_store,
+    redrive_store,
     unwanted_store,
 )
 from shared.database import Statement
@@ -40,6 +43,12 @@ PULLS = {
     "repo_ids": listed(1),
     "numbers": NUMBERS,
 }
+BODIES = {
+    **TENANTS,
+    "endpoints": listed("github"),
+    "events": listed("push"),
+    "digests": [b"%d" % number for number in NUMBERS],
+}
 MARKS = {**PULLS, "superseded_through": listed(1), "abandoned_through": listed(0)}
 KEYS = {**TENANTS, "keys": [f"k{number}" for number in NUMBERS], "actions": listed("bot")}
 MOVED = {
@@ -59,9 +68,20 @@ SETTLED = {
     "reasons": listed(""),
 }
 
+FILL_BODIES = """
+    INSERT INTO body_markers (tenant, endpoint, event, body_sha256, delivery_id, expires_at)
+    SELECT tenant, endpoint, 'push', substr(delivery_id, 2)::bytea, delivery_id, expires_at
+    FROM delivery_markers
+"""
+
 STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
     "find markers": (markers_store._FIND_MARKERS, IDS),
     "delete expired markers": (markers_store._DELETE_EXPIRED_MARKERS, IDS),
+    "find bodies": (bodies_store._FIND_BODIES, BODIES),
+    "delete expired bodies": (bodies_store._DELETE_EXPIRED_BODIES, BODIES),
+    "delete bodies": (bodies_store._DELETE_BODIES, BODIES),
+    "purge markers": (purge_store._PURGE_MARKERS, {"limit": ASKED}),
+    "purge bodies": (purge_store._PURGE_BODIES, {"limit": ASKED}),
     "lock change requests": (change_requests_store._LOCK_CHANGE_REQUESTS, PULLS),
     "update change requests": (change_requests_store._UPDATE_CHANGE_REQUESTS, {**PULLS, **MOVED}),
     "find known heads": (
@@ -92,6 +112,13 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
         intents_store._INSERT_WAITING,
         {**TENANTS, "intent_ids": [20_000_000 + number for number in NUMBERS]},
     ),
+    "find latest": (redrive_store._FIND_LATEST, {**TENANTS, "intent_ids": NUMBERS}),
+    "lock dead": (redrive_store._LOCK_DEAD, {**TENANTS, "intent_ids": NUMBERS}),
+    "insert again": (redrive_store._INSERT_AGAIN, {**TENANTS, "intent_ids": NUMBERS}),
+    "mark redriven": (
+        redrive_store._MARK_REDRIVEN,
+        {**TENANTS, "intent_ids": NUMBERS, "settled_by": NUMBERS},
+    ),
     "insert ready": (
         intents_store._INSERT_READY,
         {**TENANTS, "intent_ids": [20_000_000 + number for number in NUMBERS]},
@@ -105,6 +132,7 @@ def connection(database_server: DatabaseServer) -> Iterator["psycopg.Connection[
     for owner_url in database_server.each_database():
         with psycopg.connect(owner_url, autocommit=True) as connection:
             flood(connection)
+            connection.execute(FILL_BODIES)
             yield connection
 
 

@@ -4,9 +4,24 @@ CREATE TABLE fencepost.delivery_markers (
     delivery_id text NOT NULL,
     body_sha256 bytea NOT NULL,
     expires_at timestamptz NOT NULL,
-    CONSTRAINT delivery_markers_pk PRIMARY KEY (tenant, endpoint, delivery_id)
+    lock_only smallint NOT NULL DEFAULT 0,
+    CONSTRAINT delivery_markers_pk PRIMARY KEY (tenant, endpoint, delivery_id),
+    CONSTRAINT delivery_markers_lock_only_check CHECK (lock_only = 0)
 );
 CREATE INDEX delivery_markers_expires_at_idx ON fencepost.delivery_markers (expires_at);
+
+CREATE TABLE fencepost.body_markers (
+    tenant text NOT NULL,
+    endpoint text NOT NULL,
+    event text NOT NULL,
+    body_sha256 bytea NOT NULL,
+    delivery_id text NOT NULL,
+    expires_at timestamptz NOT NULL,
+    lock_only smallint NOT NULL DEFAULT 0,
+    CONSTRAINT body_markers_pk PRIMARY KEY (tenant, endpoint, event, body_sha256),
+    CONSTRAINT body_markers_lock_only_check CHECK (lock_only = 0)
+);
+CREATE INDEX body_markers_expires_at_idx ON fencepost.body_markers (expires_at);
 
 CREATE TABLE fencepost.deliveries (
     delivery_seq bigint GENERATED ALWAYS AS IDENTITY,

@@ -50,6 +50,24 @@ CREATE UNIQUE INDEX intents_manual_key
 CREATE UNIQUE INDEX intents_occupied_key ON fencepost.intents (tenant, key, action, generation)
     WHERE delivery_seq IS NOT NULL AND status IN ('open', 'succeeded');
 
+CREATE TABLE fencepost.dead_letters (
+    intent_id bigint NOT NULL,
+    tenant text NOT NULL,
+    queue text NOT NULL,
+    key text NOT NULL,
+    key_label text NOT NULL,
+    action text NOT NULL,
+    generation bigint NOT NULL,
+    attempts integer NOT NULL,
+    reason text NOT NULL,
+    died_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    redriven_as bigint,
+    redriven_at timestamptz,
+    CONSTRAINT dead_letters_pk PRIMARY KEY (intent_id),
+    CONSTRAINT dead_letters_redriven_check CHECK ((redriven_as IS NULL) = (redriven_at IS NULL))
+);
+CREATE INDEX dead_letters_tenant_died_at_idx ON fencepost.dead_letters (tenant, died_at);
+
 CREATE TABLE fencepost.ready (
     queue text NOT NULL,
     priority smallint NOT NULL,
