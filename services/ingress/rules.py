@@ -167,8 +167,6 @@ def admitted(
     if wanted_events and event not in wanted_events:
         reason = reading.ignored or IgnoredReason.EVENT_UNWANTED
         return replace(reading, event=None, asks=None, ignored=reason)
-    if reading.ignored is not None:
-        return reading
     if reading.sender is not None and _is_own(reading.sender, bot_ids):
         return replace(reading, asks=None, ignored=IgnoredReason.OWN_BOT)
     if _is_for_others(reading.asks, bot_ids):

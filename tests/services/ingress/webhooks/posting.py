@@ -33,6 +33,7 @@ class Door:
     ingress: Served
     owner: "psycopg.Connection[tuple[Any, ...]]"
     client: httpx.Client
+    owner_url: str
 
     def written(self) -> dict[str, int]:
         """How many rows each table of intake has."""
@@ -98,4 +99,4 @@ def opened(
             psycopg.connect(owner_url, autocommit=True) as owner,
             httpx.Client() as client,
         ):
-            yield Door(ingress, owner, client)
+            yield Door(ingress, owner, client, owner_url)

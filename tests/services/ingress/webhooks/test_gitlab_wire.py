@@ -58,11 +58,18 @@ def test_a_draft_waits_for_the_update_that_ends_it(hook: GitLab) -> None:
 
 
 @pytest.mark.guarantee("I8")
-@pytest.mark.parametrize("event", ["Note Hook", "Job Hook", "Pipeline Hook", "Something New Hook"])
+@pytest.mark.parametrize("event", ["Wiki Page Hook", "Job Hook", "Pipeline Hook", "New Hook"])
 def test_what_is_not_wanted_is_ignored(hook: GitLab, event: str) -> None:
     body = json.dumps(note_document()).encode()
     answer = hook.post(body, event.replace(" ", "-"), x_gitlab_event=event)
     assert (answer.status_code, answer.json()["reason"]) == (200, "event-unwanted")
+
+
+@pytest.mark.guarantee("I6", "I8")
+def test_a_command_that_no_route_takes_is_ignored(hook: GitLab) -> None:
+    body = json.dumps(note_document()).encode()
+    answer = hook.post(body, "note", x_gitlab_event="Note Hook")
+    assert (answer.status_code, answer.json()["reason"]) == (200, "no-route")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote_plus
@@ -13,6 +12,7 @@ from services.ingress.settings import IngressSettings
 from tests.database_server import DatabaseServer
 from tests.services.ingress.pulls import HEAD, SECRET, pull, real
 from tests.services.ingress.webhooks.posting import LIMIT_BYTES, PATH, Change, Door, opened, signed
+from tests.services.ingress.webhooks.raw_posting import head_of, raw
 from tests.signing import github_signature
 
 OPENED = pull()
@@ -143,25 +143,6 @@ def test_a_body_at_the_limit_is_taken_in_chunks_too(door: Door) -> None:
         headers=headers,
     )
     assert response.status_code == 202
-
-
-def raw(door: Door, head: str, body: bytes, *, close: bool) -> bytes:
-    """Sends bytes as they are and returns the answer."""
-    host, port = door.ingress.webhooks.split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(head.encode() + body)
-        if close:
-            connection.shutdown(socket.SHUT_WR)
-        answer = b""
-        while chunk := connection.recv(65536):
-            answer += chunk
-    return answer
-
-
-def head_of(body: bytes, length: int, **changes: Change) -> str:
-    lines = [f"POST {PATH} HTTP/1.1", "host: x", f"content-length: {length}"]
-    lines += [f"{name.decode()}: {value.decode()}" for name, value in signed(body, **changes)]
-    return "\r\n".join([*lines, "", ""])
 
 
 @pytest.mark.guarantee("X4")
