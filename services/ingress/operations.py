@@ -105,7 +105,7 @@ class Intake:
         return found
 
     async def _read(self, submission: Submission) -> Item | Refusal:
-        limit_bytes = self.settings.body_limit_bytes
+        limit_bytes = submission.endpoint.body_limit_bytes
         if len(submission.body) > limit_bytes:
             return BodyTooLarge(limit_bytes=limit_bytes)
         try:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from fencepost.channel import ChannelSettings, connect
-from fencepost.errors import FieldInvalid, ResourceNotFound, ScopeMissing
+from fencepost.errors import BodyTooLarge, FieldInvalid, ResourceNotFound, ScopeMissing
 from fencepost.ingress.v1 import endpoints_pb2 as pb
-from fencepost.ingress.v1 import endpoints_pb2_grpc
+from fencepost.ingress.v1 import endpoints_pb2_grpc, ingress_pb2, ingress_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
 
 from tests.database_server import DatabaseServer, as_service
@@ -131,6 +131,26 @@ async def test_what_one_replica_was_told_holds_on_another_within_five_seconds(
     seen(401, SECRET)
     await stub.DisableEndpoint(pb.DisableEndpointRequest(name="shared"))
     seen(404, NEXT)
+
+
+@pytest.mark.guarantee("I10")
+async def test_an_endpoint_may_have_a_smaller_limit_at_both_doors(
+    door: Door, stub: Any, tenant: str
+) -> None:
+    small = endpoint("small", body_limit_bytes=1024)
+    made = await stub.PutEndpoint(pb.PutEndpointRequest(endpoint=small, secret=SECRET))
+    assert posted(door, made.endpoint.webhook_path, SECRET, "l-1") == 413
+    settings = ChannelSettings(
+        target=door.ingress.grpc, api_key=add_key(door.owner, tenant, ["deliveries_write"])
+    )
+    submission = ingress_pb2.SubmitDeliveryRequest(
+        endpoint="small", delivery_id="l-2", event="pull_request", body=pull()
+    )
+    async with connect(settings) as channel:
+        deliveries: Any = ingress_pb2_grpc.IngressServiceStub(channel)
+        with pytest.raises(BodyTooLarge) as refused:
+            await deliveries.SubmitDelivery(submission)
+    assert refused.value.limit_bytes == 1024
 
 
 @pytest.mark.guarantee("X8")
