@@ -145,7 +145,8 @@ class DispatcherSettings(CallerSettings):
         default=30_000,
         ge=100,
         le=300_000,
-        description="How long the publisher may take to ask a forge for a head.",
+        description="How long the publisher may take to ask a forge for a head. Keep it above "
+        "PUBLISHER_FORGE_CALL_TIMEOUT_MS, or a silent forge looks like an absent publisher.",
     )
 
     @model_validator(mode="after")

@@ -28,9 +28,12 @@ async def main() -> None:
             service.tracer,
             record_window_ms=settings.record_window_ms,
         )
+        resolving = Resolving(
+            database, forges, connections, time_limit_ms=settings.forge_call_timeout_ms
+        )
         await service.serve(
             [
-                PublishServicer(publishing, Resolving(database, forges, connections)),
+                PublishServicer(publishing, resolving),
                 LedgerServicer(database),
                 ConnectionServicer(ConnectionOperations(database, connections, settings)),
             ],

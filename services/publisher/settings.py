@@ -81,7 +81,7 @@ class PublisherSettings(RuntimeSettings):
         default=20_000,
         ge=100,
         le=300_000,
-        description="How long one call to the forge may take in all.",
+        description="How long one call to the forge may take in all; for a head, all its tries.",
     )
     forge_read_attempts_max: int = Field(
         default=3,

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fencepost.errors import (
+    FieldInvalid,
     ForgeUnavailable,
+    Internal,
     ResourceNotFound,
     SealingKeyUnknown,
     SecretTampered,
@@ -112,8 +114,8 @@ class HeadResolver:
             return Unwanted(missing.message) if gone else Unclear(missing.message)
         except ForgeUnavailable as away:
             return Unclear(away.message, away.retry_after_ms)
-        except (SealingKeyUnknown, SecretTampered) as closed:
-            return Unclear(closed.message)
+        except (SealingKeyUnknown, SecretTampered, FieldInvalid, Internal) as refused:
+            return Unclear(refused.message)
 
     async def _apply(self, tx: Transaction, headless: Headless, answer: Answer) -> bool:
         """Stores what follows from the answer; True when the intent became ready."""

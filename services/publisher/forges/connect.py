@@ -17,6 +17,7 @@ from services.publisher.forges.transport import Patience, Transport
 from services.publisher.model import ForgeKind
 from services.publisher.settings import PublisherSettings
 
+GITHUB_ALONE = "Reviews are written to GitHub alone so far: nothing was sent to this forge."
 USER_AGENT = f"fencepost-publisher/{fencepost.__version__}"
 
 
@@ -38,7 +39,7 @@ class Forges:
     def writing(self, access: Access) -> Forge:
         """Writes to this instance; raises ResourceNotFound where no review can be written yet."""
         if access.forge is not ForgeKind.GITHUB:
-            raise ResourceNotFound(kind="way to write reviews to", name=access.forge.value)
+            raise ResourceNotFound(kind="writer", name=access.forge.value, message=GITHUB_ALONE)
         return GitHub(
             self._transport,
             access,

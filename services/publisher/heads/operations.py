@@ -1,12 +1,14 @@
 """Asking a forge for a head: the connection is opened, the question asked, nothing is written."""
 
+import asyncio
 from dataclasses import dataclass
 
 from fencepost.errors import ForgeUnavailable, ResourceNotFound
 
 from services.publisher.connections.open_operations import Connections
 from services.publisher.forges.connect import Forges
-from services.publisher.heads.model import Asked, Gone, Head, Unknown
+from services.publisher.forges.interface import Heads
+from services.publisher.heads.model import Asked, Gone, Head, HeadAnswer, Unknown
 from services.publisher.model import ForgeKind
 from shared.database import Database
 
@@ -34,10 +36,13 @@ class Resolved:
 class Resolving:
     """Resolves heads over the tenants' connections."""
 
-    def __init__(self, database: Database, forges: Forges, connections: Connections) -> None:
+    def __init__(
+        self, database: Database, forges: Forges, connections: Connections, *, time_limit_ms: int
+    ) -> None:
         self._database = database
         self._forges = forges
         self._connections = connections
+        self._time_limit_ms = time_limit_ms
 
     async def resolve(self, command: ResolveHead) -> Resolved:
         """Keeps I7, K1, X8; no lock and no transaction is held while the forge is asked.
@@ -52,7 +57,7 @@ class Resolving:
         if not access.token:
             raise ResourceNotFound(kind="connection", name=instance)
         asked = Asked(repo_id=command.repo_id, number=command.number)
-        answer = await self._forges.heads(access).find_head(asked)
+        answer = await self._in_time(self._forges.heads(access), asked)
         match answer:
             case Head():
                 return Resolved(forge=access.forge, head=answer)
@@ -61,6 +66,14 @@ class Resolving:
                 raise ResourceNotFound(kind="change request", name=name, message=_told(why))
             case Unknown(why=why, retry_after_ms=retry_after_ms):
                 raise ForgeUnavailable(why=why, retry_after_ms=retry_after_ms or RETRY_AFTER_MS)
+
+    async def _in_time(self, heads: Heads, asked: Asked) -> HeadAnswer:
+        """Every try and redirect together: the caller hears that nobody knows, before it leaves."""
+        try:
+            async with asyncio.timeout(self._time_limit_ms / 1000):
+                return await heads.find_head(asked)
+        except TimeoutError:
+            return Unknown(f"it took more than {self._time_limit_ms} ms")
 
 
 def _told(why: str) -> str:

@@ -54,9 +54,10 @@ def sealed(bench: Bench, key: str = KEY_1) -> Bench:
     return Bench(bench.rows, bench.forge, bench.database, settings)
 
 
-def resolving(bench: Bench) -> Resolving:
+def resolving(bench: Bench, *, time_limit_ms: int = 10_000) -> Resolving:
     connections = Connections(bench.settings.keyring, configured_access(bench.settings))
-    return Resolving(bench.database, bench.forges(forge_read_attempts_max=1), connections)
+    forges = bench.forges(forge_read_attempts_max=1)
+    return Resolving(bench.database, forges, connections, time_limit_ms=time_limit_ms)
 
 
 def publishing(bench: Bench) -> Publishing:
@@ -132,7 +133,7 @@ async def test_nothing_goes_over_another_tenants_connection(bench: Bench) -> Non
 async def test_a_forge_that_no_review_can_be_written_to_gets_none(bench: Bench) -> None:
     work = await bench.work()
     await connect(bench, kind=ForgeKind.GITLAB)
-    with pytest.raises(ResourceNotFound, match="gitlab"):
+    with pytest.raises(ResourceNotFound, match="GitHub alone"):
         await publishing(bench).publish_review(review_of(work))
     assert await bench.attempts(work) == []
 
@@ -165,6 +166,17 @@ async def test_what_the_forge_denies_is_not_found_and_what_it_cannot_say_is_for_
     with pytest.raises(ForgeUnavailable, match="status 503") as later:
         await resolved(bench, head_of(work))
     assert later.value.retry_after_ms == 7000
+
+
+@pytest.mark.guarantee("I7")
+async def test_a_forge_that_is_silent_is_unavailable_before_the_caller_leaves(
+    bench: Bench,
+) -> None:
+    work = await bench.work()
+    await connect(bench)
+    bench.forge.fault("slow_answer", method="GET", path_regex="/repositories/", delay_ms=1500)
+    with pytest.raises(ForgeUnavailable, match="more than 200 ms"):
+        await resolving(sealed(bench), time_limit_ms=200).resolve(head_of(work))
 
 
 @pytest.mark.guarantee("I7")

@@ -11,6 +11,7 @@ from fencepost.errors import (
     DatabaseUnavailable,
     FencepostError,
     ForgeUnavailable,
+    Internal,
     ResourceNotFound,
     SealingKeyUnknown,
     SecretTampered,
@@ -161,6 +162,7 @@ CANNOT_SAY = [
     (ResourceNotFound(kind="connection", name="github.com"), 60_000),
     (SealingKeyUnknown(key_id="k1"), 60_000),
     (SecretTampered(purpose="connection", owner="github.com"), 60_000),
+    (Internal(error_id="e1"), 60_000),
 ]
 
 
