@@ -12,7 +12,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test lint format stubs image lock upgrade guarantees containers mutations figures docs clean
+.PHONY: help run demo test lint format stubs image lock upgrade guarantees containers mutations bench figures docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -59,6 +59,9 @@ containers: $(DEVELOPMENT) ## builds the image and tries compose.yaml on a conta
 
 mutations: $(DEVELOPMENT) ## takes each recorded guard out and expects its tests to fail
 	@$(BIN)/python -m tools.mutations
+
+bench: $(DEVELOPMENT) ## ours and peers on one database in one run, for minutes; ONLY="part …" for some
+	@$(BIN)/python -m bench $(ONLY)
 
 figures: $(DEVELOPMENT) ## time to the first publication, memory and idle cost, measured here and now
 	@$(BIN)/python -m tools.figures

@@ -1,8 +1,8 @@
 """What the gRPC runtime costs: an echo on it, with everything on, against a bare grpc.aio echo.
 
-`python -m bench.runtime_echo` starts each server as a process of its own and drives it with the
-same bare client from another, in turns, so that what else the machine does falls on all of them.
-It prints calls a second and the server's own CPU time a call, and the ratios to the bare echo.
+Each server is a process of its own, driven with the same bare client from another, in turns, so
+that what else the machine does falls on all of them. Told are calls a second and the server's own
+processor time a call.
 
 - bare: grpc.aio and nothing else.
 - full: admission, deadline, key, scope, validation, figures; as shipped, without a collector.
@@ -11,7 +11,6 @@ It prints calls a second and the server's own CPU time a call, and the ratios to
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
 import subprocess
@@ -19,6 +18,8 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
 
 from fencepost.common.v1.access_pb2 import SCOPE_INTENTS_READ
 from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest, GetIntentResponse
@@ -32,6 +33,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from pydantic import SecretStr
 
+from bench.results import Results
+from bench.rounds import Effort, medians
 from shared.credentials import secret_digest
 from shared.rpc.authentication import Authenticator
 from shared.rpc.caller import scope_name
@@ -42,7 +45,8 @@ from shared.rpc.server import RpcServer
 from shared.rpc.server_span import SpanFactory
 from shared.settings import RuntimeSettings
 
-KINDS = ("bare", "full", "recorded")
+Kind = Literal["bare", "full", "recorded"]
+KINDS: Final[tuple[Kind, ...]] = ("bare", "full", "recorded")
 KEY_ID, SECRET = "benchmarkkey", "s" * 43
 METADATA = (
     ("authorization", f"Bearer fp_{KEY_ID}_{SECRET}"),
@@ -138,12 +142,12 @@ async def drive(address: str, *, seconds: float, in_flight: int) -> int:
 class Round:
     """One kind of server, driven once."""
 
-    kind: str
+    kind: Kind
     calls_per_s: float
     server_cpu_us: float
 
 
-def measure(kind: str, *, seconds: float, in_flight: int) -> Round:
+def measure(kind: Kind, *, seconds: float, in_flight: int) -> Round:
     """Starts the server, drives it from another process, kills it."""
     this = [sys.executable, "-m", "bench.runtime_echo"]
     server = subprocess.Popen([*this, "--serve", kind], stdout=subprocess.PIPE, text=True)
@@ -172,42 +176,39 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_S
 
 
-def report(rounds: list[Round]) -> dict[str, float]:
-    """Medians of each kind and their ratios to the bare echo."""
-    speed = {k: statistics.median(r.calls_per_s for r in rounds if r.kind == k) for k in KINDS}
-    cpu = {k: statistics.median(r.server_cpu_us for r in rounds if r.kind == k) for k in KINDS}
-    return {
-        **{f"{kind}_calls_per_s": speed[kind] for kind in KINDS},
-        **{f"{kind}_server_cpu_us": cpu[kind] for kind in KINDS},
-        **{f"{k}_ratio": round(speed[k] / speed["bare"], 3) for k in KINDS[1:]},
-        **{f"{k}_cpu_ratio": round(cpu["bare"] / cpu[k], 3) for k in KINDS[1:]},
-    }
+def runtime_echo_vs_bare_echo(effort: Effort, results: Results) -> None:
+    """The runtime's echo with every call recorded beside the bare one; without a collector, too."""
+    rounds: list[Round] = []
+
+    def calls_per_s(kind: Kind) -> float:
+        rounds.append(measure(kind, seconds=effort.seconds, in_flight=effort.in_flight))
+        return rounds[-1].calls_per_s
+
+    speed = medians({kind: partial(calls_per_s, kind) for kind in KINDS}, effort.rounds)
+    for kind in KINDS:
+        cpu_us = statistics.median(each.server_cpu_us for each in rounds if each.kind == kind)
+        results.figure(f"echo_{kind}_calls_per_s", speed[kind])
+        results.figure(f"echo_{kind}_server_cpu_us", cpu_us)
+    results.figure("echo_full_vs_bare", speed["full"] / speed["bare"])
+    results.ratio("runtime_echo_vs_bare_echo", speed["recorded"] / speed["bare"])
 
 
 def main() -> None:
-    """Measures, or is one of the processes that are measured."""
+    """Is one of the processes that are measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.runtime_echo")
-    parser.add_argument("--rounds", type=int, default=5)
+    role = parser.add_mutually_exclusive_group(required=True)
+    role.add_argument("--serve", choices=KINDS)
+    role.add_argument("--drive", metavar="ADDRESS")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--in-flight", type=int, default=32)
-    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
-    parser.add_argument("--drive", metavar="ADDRESS", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve == "bare":
         asyncio.run(serve_bare())
     elif given.serve:
         asyncio.run(serve_full(recording() if given.serve == "recorded" else None))
-    elif given.drive:
+    else:
         answered = drive(given.drive, seconds=given.seconds, in_flight=given.in_flight)
         sys.stdout.write(f"{asyncio.run(answered)}\n")
-    else:
-        rounds = []
-        for _ in range(given.rounds):
-            for kind in KINDS:
-                rounds.append(measure(kind, seconds=given.seconds, in_flight=given.in_flight))
-                sys.stdout.write(f"{rounds[-1]}\n")
-                sys.stdout.flush()
-        sys.stdout.write(json.dumps(report(rounds), indent=2) + "\n")
 
 
 if __name__ == "__main__":

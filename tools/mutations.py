@@ -26,7 +26,7 @@ from typing import Any
 REPOSITORY = Path(__file__).parent.parent
 RECORDS = Path("tests/mutations")
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", ".fencepost", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"
+    ".git", ".venv", ".venvs", ".fencepost", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"
 )
 TESTS_FAILED = 1
 TIMEOUT_S = 300

@@ -1,0 +1,15 @@
+// graphile-worker: one function call in the database a job.
+//
+// Setting: worker utilities on a pool of one connection a task (worker.graphile.org, "makeWorkerUtils",
+// option pgPool).
+import pg from "pg";
+import { makeWorkerUtils } from "graphile-worker";
+import { drive, given } from "./one_by_one.mjs";
+
+const load = given();
+const pgPool = new pg.Pool({ connectionString: load.databaseUrl, max: load.tasks });
+const utils = await makeWorkerUtils({ pgPool });
+await utils.migrate();
+await drive(() => utils.addJob("bench", { payload: load.payload }), load);
+await utils.release();
+await pgPool.end();
