@@ -5,7 +5,6 @@ absurd-sdk, "Asynchronous API"). The schema is the one that absurdctl of the sam
 """
 
 import asyncio
-import itertools
 from contextlib import AsyncExitStack
 
 from absurd_sdk import AsyncAbsurd
@@ -29,9 +28,15 @@ async def main() -> None:
         if not (await present.fetchone() or [False])[0]:
             await connections[0].execute(BUNDLED_SCHEMA_SQL)
             await AsyncAbsurd(connections[0]).create_queue("default")
-        clients = itertools.cycle([AsyncAbsurd(connection) for connection in connections])
+        free = [AsyncAbsurd(connection) for connection in connections]
         params = {"payload": load.payload}
-        await drive(lambda: next(clients).spawn("bench", params, queue="default"), load)
+
+        async def enqueue() -> None:
+            client = free.pop()
+            await client.spawn("bench", params, queue="default")
+            free.append(client)
+
+        await drive(enqueue, load)
 
 
 if __name__ == "__main__":

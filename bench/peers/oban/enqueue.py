@@ -23,7 +23,7 @@ async def main() -> None:
         await install(pool)
     oban = Oban(pool=pool)
     await drive(
-        lambda: oban.enqueue(Job.new(worker="bench.Bench", args={"payload": load.payload})), load
+        lambda: oban.enqueue(Job(worker="bench.Bench", args={"payload": load.payload})), load
     )
     await pool.close()
 
