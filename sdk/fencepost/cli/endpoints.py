@@ -67,14 +67,14 @@ def apply(
     ] = False,
 ) -> None:
     """Applies a file."""
-    requests = _declared(file, enable=enable)
+    requests = declared(file, enable=enable)
     _require_an_answer(connection, yes=yes, dry_run=dry_run)
-    answers = call(connection, lambda channel: _put(channel, requests, validate_only=True))
+    answers = call(connection, lambda channel: put(channel, requests, validate_only=True))
     if not connection.as_json:
         output.show_changes(requests, answers)
     applies = not dry_run and (yes or not _differ(answers) or typer.confirm(ASK))
     if applies and _differ(answers):
-        answers = call(connection, lambda channel: _put(channel, requests, validate_only=False))
+        answers = call(connection, lambda channel: put(channel, requests, validate_only=False))
     output.show_applied(requests, answers, applied=applies, as_json=connection.as_json)
 
 
@@ -137,7 +137,8 @@ def disable(
     output.show_disabled(call(connection, ask).endpoint, as_json=connection.as_json)
 
 
-def _declared(file: Path, *, enable: bool) -> "list[pb.PutEndpointRequest]":
+def declared(file: Path, *, enable: bool = False) -> "list[pb.PutEndpointRequest]":
+    """What the file declares; ends the command where it declares nothing."""
     from fencepost.endpoint_files import EndpointFileError, read_file  # noqa: PLC0415
 
     try:
@@ -168,9 +169,10 @@ def _require_an_answer(connection: Connection, *, yes: bool, dry_run: bool) -> N
         usage_error("Nobody can be asked here: say --yes to apply, or --dry-run to look.")
 
 
-async def _put(
+async def put(
     channel: "Channel", requests: "list[pb.PutEndpointRequest]", *, validate_only: bool
 ) -> "list[pb.PutEndpointResponse]":
+    """Puts each endpoint, or only asks what would change."""
     answers: list[pb.PutEndpointResponse] = []
     for request in requests:
         request.validate_only = validate_only

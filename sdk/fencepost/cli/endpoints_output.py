@@ -99,7 +99,7 @@ def as_document(endpoint: "pb.Endpoint") -> dict[str, Any]:
         "name": endpoint.name,
         "forge": _forge(endpoint),
         "forge_instance": endpoint.forge_instance,
-        "proof": _word("proof", endpoint.proof),
+        "proof": word_of("proof", endpoint.proof),
         "routes": [
             {
                 "action": route.action,
@@ -112,7 +112,7 @@ def as_document(endpoint: "pb.Endpoint") -> dict[str, Any]:
         ],
         "bot_ids": list(endpoint.bot_ids),
         "wanted_events": list(endpoint.wanted_events),
-        "drafts": _word("drafts", endpoint.drafts),
+        "drafts": word_of("drafts", endpoint.drafts),
         "body_limit_bytes": endpoint.body_limit_bytes or None,
         "webhook_path": endpoint.webhook_path,
         "secrets": [
@@ -148,11 +148,11 @@ def _is_disabled(endpoint: "pb.Endpoint") -> bool:
 
 
 def _forge(endpoint: "pb.Endpoint") -> str:
-    return _word("forge", endpoint.forge)
+    return word_of("forge", endpoint.forge)
 
 
-def _word(field: str, value: int) -> str:
+def word_of(field: str, value: int) -> str:
     """A value as files say it; one of a later version as its number."""
-    from fencepost.endpoint_files import word_of  # noqa: PLC0415  (keeps --help quick)
+    from fencepost import endpoint_files  # noqa: PLC0415  (keeps --help quick)
 
-    return word_of(field, value)
+    return endpoint_files.word_of(field, value)

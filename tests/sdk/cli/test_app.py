@@ -26,6 +26,7 @@ COMMAND_NAMES = (
     ("status",),
     ("timeline",),
     ("submit",),
+    ("init",),
     ("endpoints", "list"),
     ("endpoints", "apply"),
     ("endpoints", "rotate"),

@@ -1,0 +1,219 @@
+"""`fencepost init`: from nothing to an endpoint that takes a forge's webhooks in."""
+
+import os
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from fencepost.cli import endpoints_output as output
+from fencepost.cli.calls import EXIT_REFUSED, EXIT_UNAVAILABLE, call
+from fencepost.cli.connection import Connection, connected, usage_error
+from fencepost.cli.endpoints import declared, put
+from fencepost.cli.output import plain, show_json
+from fencepost.environment import INGRESS
+
+if TYPE_CHECKING:
+    from fencepost.cli.init_delivery import Answer
+    from fencepost.ingress.v1 import endpoints_pb2 as pb
+
+HELP = """Set up an endpoint for a repository of yours, and try it.
+
+Asks what is not said. Makes a secret and a file that declares the endpoint, both in this folder and
+only where they are missing; declares it; says what to enter on the forge; and sends a signed test
+delivery. Safe to run again.
+"""
+HOSTS: Final = {"github": "github.com", "gitlab": "gitlab.com"}
+PAGES: Final = {
+    "github": "https://{host}/{repo}/settings/hooks/new",
+    "gitlab": "https://{host}/{repo}/-/hooks",
+    "forgejo": "https://{host}/{repo}/settings/hooks/forgejo/new",
+    "gitea": "https://{host}/{repo}/settings/hooks/gitea/new",
+}
+SECRET_BYTES: Final = 32
+FILE: Final = """\
+[[endpoint]]
+name = "{name}"
+forge = "{forge}"
+forge_instance = "{host}"
+proof = "{proof}"
+secret_file = "{secret_file}"
+
+[[endpoint.route]]
+action = "review"
+queue = "reviews"
+"""
+WHAT_TO_ENTER: Final = """\
+Open       {page}
+Address    {url}
+Secret     the content of {secret_file}
+Type       application/json"""
+
+
+class ForgeName(StrEnum):
+    """A kind of forge."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    FORGEJO = "forgejo"
+    GITEA = "gitea"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be set up, and the files that it stands in."""
+
+    forge: str
+    host: str
+    repo: str
+    name: str
+    door: str
+
+    @property
+    def file(self) -> Path:
+        """What declares the endpoint."""
+        return Path(f"{self.name}.toml")
+
+    @property
+    def secret_file(self) -> Path:
+        """What holds the webhook secret."""
+        return Path(f"{self.name}.secret")
+
+    @property
+    def page(self) -> str:
+        """Where a webhook is added on the forge."""
+        return PAGES[self.forge].format(host=self.host, repo=self.repo)
+
+
+@connected(INGRESS)
+def init(
+    connection: Connection,
+    *,
+    forge: Annotated[ForgeName, typer.Argument(metavar="FORGE", help=f"{', '.join(ForgeName)}.")],
+    repo: Annotated[
+        str | None, typer.Option("--repo", metavar="OWNER/NAME", help="The repository.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="HOST", help="Where the forge is.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Name of the endpoint, and of its files.")
+    ] = "main",
+    door: Annotated[
+        str | None,
+        typer.Option("--door", metavar="URL", help="Where the forge reaches the webhook door."),
+    ] = None,
+) -> None:
+    """Sets up an endpoint."""
+    from fencepost.cli.init_delivery import deliver  # noqa: PLC0415  (keeps --help quick)
+
+    ask = _Asker(may_ask=not connection.as_json)
+    plan = Plan(
+        forge=forge.value,
+        host=ask("--host", host or HOSTS.get(forge), "Host of the forge"),
+        repo=ask("--repo", repo, "Repository, as owner/name").strip("/"),
+        name=name,
+        door=ask("--door", door, "Address of the webhook door", "http://127.0.0.1:7100"),
+    )
+    made = _make_files(plan)
+    [request] = _only(declared(plan.file), plan)
+    [answer] = call(connection, lambda channel: put(channel, [request], validate_only=False))
+    url = plan.door.rstrip("/") + answer.endpoint.webhook_path
+    tried = deliver(
+        url,
+        forge=plan.forge,
+        proof=output.word_of("proof", request.endpoint.proof),
+        secret=request.secret,
+    )
+    if connection.as_json:
+        show_json(_document(plan, answer, url, tried))
+    else:
+        _show(plan, made, answer, url, tried)
+    if not tried.is_good:
+        raise typer.Exit(EXIT_REFUSED if tried.status else EXIT_UNAVAILABLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asker:
+    """Asks for what was not said, where somebody can be asked."""
+
+    may_ask: bool
+
+    def __call__(
+        self, option: str, given: str | None, question: str, default: str | None = None
+    ) -> str:
+        if given is not None:
+            return given
+        if not self.may_ask:
+            return default or usage_error(f"Nobody can be asked here: say {option}.")
+        return str(typer.prompt(question, default=default))
+
+
+def _make_files(plan: Plan) -> list[Path]:
+    """Makes what is missing of the two; which."""
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    text = FILE.format(
+        name=plan.name,
+        forge=plan.forge,
+        host=plan.host,
+        proof="token" if plan.forge == "gitlab" else "signature",
+        secret_file=plan.secret_file,
+    )
+    return [
+        path
+        for path, content in ((plan.secret_file, f"{secret}\n"), (plan.file, text))
+        if _is_made(path, content)
+    ]
+
+
+def _is_made(path: Path, content: str) -> bool:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        usage_error(f"{path} cannot be made: {error.strerror}.")
+    with os.fdopen(handle, "w") as file:
+        file.write(content)
+    return True
+
+
+def _only(requests: "list[pb.PutEndpointRequest]", plan: Plan) -> "list[pb.PutEndpointRequest]":
+    """The one endpoint of the file, which must be the one that is meant."""
+    [first, *others] = requests
+    forge = output.word_of("forge", first.endpoint.forge)
+    if others or (first.endpoint.name, forge) != (plan.name, plan.forge) or not first.secret:
+        usage_error(
+            f"{plan.file} declares something else than {plan.name} of {plan.forge} with a secret: "
+            "choose another --name, or use `fencepost endpoints apply`."
+        )
+    return [first]
+
+
+def _show(
+    plan: Plan, made: list[Path], answer: "pb.PutEndpointResponse", url: str, tried: "Answer"
+) -> None:
+    for path in made:
+        print(plain(f"Made {path}, which only you may read."))
+    what = "declared" if answer.created else "changed" if answer.changes else "as declared"
+    print(plain(f"Endpoint {answer.endpoint.name} of tenant {answer.endpoint.tenant} is {what}."))
+    print(plain("\nOn the forge, add a webhook:\n"))
+    print(plain(WHAT_TO_ENTER.format(page=plan.page, url=url, secret_file=plan.secret_file)))
+    print(plain(f"\n{tried.sentence}."))
+
+
+def _document(
+    plan: Plan, answer: "pb.PutEndpointResponse", url: str, tried: "Answer"
+) -> dict[str, object]:
+    return {
+        "endpoint": output.as_document(answer.endpoint),
+        "created": answer.created,
+        "webhook_url": url,
+        "secret_file": str(plan.secret_file),
+        "file": str(plan.file),
+        "page": plan.page,
+        "test_delivery": {"status": tried.status or None, "answer": tried.said},
+    }

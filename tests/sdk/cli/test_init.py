@@ -1,0 +1,108 @@
+"""`fencepost init` against a served ingress: from nothing to a test delivery that is believed."""
+
+import json
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.database_server import as_service
+from tests.sdk.cli.conftest import Place
+from tests.sdk.cli.terminal import Shell
+from tests.services.ingress.served import Served as ServedIngress
+from tests.services.ingress.served import served as served_ingress
+
+PAGES = {
+    "github": "https://github.com/octo/gears/settings/hooks/new",
+    "gitlab": "https://gitlab.com/octo/gears/-/hooks",
+    "forgejo": "https://code.example.org/octo/gears/settings/hooks/forgejo/new",
+    "gitea": "https://code.example.org/octo/gears/settings/hooks/gitea/new",
+}
+SIGNING_TOKEN = "whsec_c2lnbmluZyBrZXkgb2YgYSB0ZXN0"
+
+
+@pytest.fixture(scope="module")
+def ingress(place: Place) -> Iterator[ServedIngress]:
+    with served_ingress(as_service(place.owner_url, "ingress")) as ingress:
+        yield ingress
+
+
+@pytest.fixture
+def cli(shell: Shell, ingress: ServedIngress, request: pytest.FixtureRequest) -> Shell:
+    """An empty folder, for a tenant of the test's own."""
+    tenant = "".join(c if c.isalnum() else "-" for c in request.node.name)[:60].strip("-")
+    return shell.having(FENCEPOST_INGRESS=ingress.grpc, FENCEPOST_TENANT=tenant)
+
+
+def options(forge: str, ingress: ServedIngress) -> list[str]:
+    host = ["--host", "code.example.org"] if forge in ("forgejo", "gitea") else []
+    return [forge, "--repo", "octo/gears", "--door", f"http://{ingress.webhooks}", *host]
+
+
+@pytest.mark.guarantee("K2")
+@pytest.mark.parametrize("forge", PAGES)
+def test_a_forge_is_set_up_and_tried_and_again(
+    cli: Shell, ingress: ServedIngress, forge: str
+) -> None:
+    told = cli.run("init", *options(forge, ingress), "--json")
+    assert told.code == 0, told
+    document: dict[str, Any] = json.loads(told.out)
+    assert document["created"]
+    assert document["page"] == PAGES[forge]
+    assert document["test_delivery"]["status"] == 200
+    assert document["test_delivery"]["answer"]["outcome"] == "ignored"
+    assert document["webhook_url"].startswith(f"http://{ingress.webhooks}/webhooks/{forge}/")
+    for name in ("main.secret", "main.toml"):
+        assert stat.S_IMODE((cli.folder / name).stat().st_mode) == 0o600
+    secret = (cli.folder / "main.secret").read_text().strip()
+    assert secret not in told.out + told.err
+
+    again = cli.run("init", *options(forge, ingress))
+    assert again.code == 0, again
+    assert "is as declared." in again.out
+    assert f"Open       {PAGES[forge]}" in again.out
+    assert "was answered 200: ignored (" in again.out
+    assert (cli.folder / "main.secret").read_text().strip() == secret
+    assert secret not in again.out
+
+
+def test_what_is_not_said_is_asked(cli: Shell, ingress: ServedIngress) -> None:
+    answers = f"code.example.org\nocto/gears\nhttp://{ingress.webhooks}\n"
+    told = cli.run("init", "gitea", stdin=answers.encode())
+    assert told.code == 0, told
+    assert "Host of the forge: " in told.out
+    assert PAGES["gitea"] in told.out
+    refused = cli.run("init", "gitea", "--json")
+    assert (refused.code, "say --host" in refused.err) == (2, True)
+
+
+def test_a_signing_token_of_gitlabs_is_signed_with(cli: Shell, ingress: ServedIngress) -> None:
+    (cli.folder / "main.secret").write_text(SIGNING_TOKEN)
+    (cli.folder / "main.toml").write_text(
+        """
+[[endpoint]]
+name = "main"
+forge = "gitlab"
+secret_file = "main.secret"
+[[endpoint.route]]
+action = "review"
+queue = "reviews"
+"""
+    )
+    told = cli.run("init", *options("gitlab", ingress))
+    assert told.code == 0, told
+    assert "was answered 200: ignored" in told.out
+
+
+def test_a_door_that_nobody_opens_and_a_file_of_another_are_told(
+    cli: Shell, ingress: ServedIngress
+) -> None:
+    closed = cli.run("init", "github", "--repo", "octo/gears", "--door", "http://127.0.0.1:9")
+    assert closed.code == 3
+    assert "A signed test delivery got no answer: " in closed.out
+    other = cli.run("init", *options("gitlab", ingress))
+    assert (other.code, "declares something else" in other.err) == (2, True)
+    (cli.folder / "main.secret").write_text("a secret that was never declared")
+    changed = cli.run("init", *options("github", ingress))
+    assert (changed.code, "RotateEndpointSecret" in changed.err) == (1, True)
