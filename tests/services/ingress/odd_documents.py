@@ -6,8 +6,10 @@ many as that variable says.
 
 import copy
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -26,6 +28,11 @@ EXAMPLES_IN_CI, EXAMPLES_ELSEWHERE = 20_000, 1_000
 _ENVIRONMENT = os.environ  # noqa: TID251 - says how long to look, and nothing of the product
 _BY_ITSELF = EXAMPLES_IN_CI if _ENVIRONMENT.get("CI") else EXAMPLES_ELSEWHERE
 EXAMPLES = int(_ENVIRONMENT.get("FUZZ_EXAMPLES") or _BY_ITSELF)
+
+TIMEOUT_S = 120
+"""Beside a second for each example, which is many times what it takes."""
+
+F = TypeVar("F", bound=Callable[..., None])
 
 Case = tuple[str, dict[str, Any]]
 
@@ -84,22 +91,28 @@ VALUES = st.one_of(
         max_leaves=6,
     ),
 )
-READ_VALUES = VALUES | st.just(HugeNumber())
+READ_VALUES: st.SearchStrategy[Any] = VALUES | st.just(HugeNumber())
 """What a body's values can be once they are read."""
 
 
-NAMES = sorted({name for cases in CASES.values() for _, document in cases for name in document})
-DOCUMENTS = st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=5), READ_VALUES, max_size=6)
-"""Documents of any fields, many of whose names mean something."""
+_NAMES = sorted({name for cases in CASES.values() for _, document in cases for name in document})
 
 
-def patient(share: float) -> settings:
-    """Settings of a test that takes a share of all examples."""
-    return settings(
-        deadline=None,
-        max_examples=max(1, round(EXAMPLES * share)),
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+def documents(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Documents of any fields, many of whose names mean something."""
+    return st.dictionaries(st.sampled_from(_NAMES) | st.text(max_size=5), values, max_size=6)
+
+
+def patient(share: float) -> Callable[[F], F]:
+    """Gives a test its share of all examples, and the time for them."""
+    examples = max(1, round(EXAMPLES * share))
+    odd_is_welcome = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    settled = settings(deadline=None, max_examples=examples, suppress_health_check=odd_is_welcome)
+
+    def patiently(test: F) -> F:
+        return cast(F, pytest.mark.timeout(TIMEOUT_S + examples)(settled(test)))
+
+    return patiently
 
 
 def paths(document: dict[str, Any], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

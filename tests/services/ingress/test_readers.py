@@ -15,11 +15,11 @@ from services.ingress.operations import READERS
 from services.ingress.rules import AskKind, Reading, WorkAsked, decide
 from tests.services.ingress.odd_documents import (
     CASES,
-    DOCUMENTS,
     EVENTS,
     READ_VALUES,
     Case,
     changed_cases,
+    documents,
     patient,
 )
 
@@ -64,7 +64,7 @@ def test_one_field_may_hold_anything(kind: str, data: st.DataObject) -> None:
 @pytest.mark.guarantee("X4")
 @pytest.mark.parametrize("kind", READERS)
 @patient(1 / 8)
-@given(event=st.sampled_from(EVENTS), document=DOCUMENTS)
+@given(event=st.sampled_from(EVENTS), document=documents(READ_VALUES))
 def test_a_document_may_be_anything(kind: str, event: str, document: dict[str, object]) -> None:
     assert is_read_or_refused_by_name(lambda: READERS[kind](event, document))
 
