@@ -64,4 +64,4 @@ endpoint_secrets = Table(
         postgresql_where=text("live_until IS NULL"),
     ),
 )
-"""Webhook secrets, sealed (K1): one newest for each endpoint, and older ones until they end (I5)."""
+"""Webhook secrets, sealed (K1): one newest for each endpoint, older ones until they end (I5)."""
