@@ -20,7 +20,8 @@ EXIT_FAILED = 1
 ENDPOINTS = """\
               once it is declared: fencepost endpoints apply --tenant {tenant} -f FILE"""
 NO_FORGE_TOKEN = """\
-  forge       nothing is sent until PUBLISHER_FORGE_TOKEN or PUBLISHER_FORGE_TOKEN_FILE is set"""
+  forge       nothing is sent until PUBLISHER_FORGE_TOKEN or PUBLISHER_FORGE_TOKEN_FILE is set,
+              or a tenant has a connection of its own (docs/connections.md)"""
 REFUSALS = (
     BootstrapRefusedError,
     EmbeddedPostgresError,

@@ -22,6 +22,7 @@ from services.publisher.model import (
 )
 
 API_VERSION = "2022-11-28"
+NO_TOKEN = "never sent: there is no connection and no forge token (PUBLISHER_FORGE_TOKEN)"
 BODY_LIMIT_CHARACTERS = 65_536
 EVENTS = {
     Verdict.COMMENT: "COMMENT",
@@ -71,7 +72,7 @@ class GitHub:
         """One request, with the token of this instance."""
         token = self._access.token
         if not token:
-            return Refused("never sent: no forge token is set (PUBLISHER_FORGE_TOKEN)")
+            return Refused(NO_TOKEN)
         url = self._access.base_url + draft.path
         reply = await self._transport.send(draft.method, url, self._headers, draft.body)
         return github_answers.judge(

@@ -264,8 +264,8 @@ def test_a_checkpoint_is_told_in_the_trace_of_its_work(
         ),
         (
             AttemptStatus.REFUSED,
-            {"detail": "never sent: no forge token is set (PUBLISHER_FORGE_TOKEN)"},
-            "Publication 3 (review) was not sent: no forge token is set (PUBLISHER_FORGE_TOKEN).",
+            {"detail": "never sent: there is no connection and no forge token"},
+            "Publication 3 (review) was not sent: there is no connection and no forge token.",
         ),
         (
             AttemptStatus.ABSENT,
