@@ -94,6 +94,8 @@ class Batcher(Generic[Item, Outcome]):
         try:
             while batch := self._next_batch():
                 await self._serve(batch)
+                # Who was just answered and submits again is in the next batch, not after it.
+                await asyncio.sleep(0)
         finally:
             self._round_trips = None
             # Somebody is left only if this task was cancelled: nobody waits for ever.

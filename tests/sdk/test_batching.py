@@ -83,6 +83,24 @@ async def test_calls_that_arrive_during_a_round_trip_form_the_next_batch(
     assert desk.lists == [["a"], ["b", "c", "d"]]
 
 
+async def test_who_submits_again_when_answered_is_in_the_next_batch(
+    desk: Desk, batcher: Batcher[str, str]
+) -> None:
+    async def submit_twice(name: str) -> None:
+        await batcher.submit(f"{name}1")
+        await batcher.submit(f"{name}2")
+
+    first = asyncio.create_task(submit_twice("a"))
+    await begun(desk)
+    other = asyncio.create_task(submit_twice("b"))
+    await asyncio.sleep(0)
+    desk.gate.set()
+
+    await asyncio.gather(first, other)
+
+    assert desk.lists == [["a1"], ["b1", "a2"], ["b2"]]
+
+
 async def test_a_batch_is_bounded_by_count_and_by_bytes(desk: Desk) -> None:
     limits = BatchLimits(items_max=3, bytes_max=10, large_item_bytes=50)
     batcher = Batcher(desk.take, size_bytes=len, limits=limits)
