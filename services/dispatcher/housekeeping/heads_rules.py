@@ -32,10 +32,10 @@ class Unwanted:
 
 @dataclass(frozen=True)
 class Unclear:
-    """Asked again later, after so long where somebody named it."""
+    """Asked again later, and not before the time that the forge named."""
 
     reason: str
-    retry_after_ms: int | None = None
+    retry_after_ms: int = 0
 
 
 def decide(state: ChangeRequestState, recorded: Recorded | None) -> Work | Unwanted | Unclear:

@@ -157,8 +157,7 @@ class HeadResolver:
             reason = f"{verdict.reason} (asked {attempts} times, and {self._allowed} are allowed)"
             await _end(tx, headless, IntentStatus.DEAD, attempts, reason)
         else:
-            named_ms = verdict.retry_after_ms
-            delay_ms = self._retry_delay_ms if named_ms is None else named_ms
+            delay_ms = max(self._retry_delay_ms, verdict.retry_after_ms)
             await heads_store.postpone(tx, headless, delay_ms=delay_ms, reason=verdict.reason)
         return False
 

@@ -158,7 +158,8 @@ async def test_what_is_closed_or_gone_is_abandoned_with_the_reason(
 
 
 CANNOT_SAY = [
-    (ForgeUnavailable(why="status 503", retry_after_ms=7000), 7000),
+    (ForgeUnavailable(why="status 503", retry_after_ms=7000), 60_000),
+    (ForgeUnavailable(why="status 429", retry_after_ms=900_000), 900_000),
     (ResourceNotFound(kind="connection", name="github.com"), 60_000),
     (SealingKeyUnknown(key_id="k1"), 60_000),
     (SecretTampered(purpose="connection", owner="github.com"), 60_000),
