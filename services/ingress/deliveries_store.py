@@ -138,6 +138,7 @@ async def find_first_results(
 class DeliveryRow:
     """A stored delivery without its body; the key's parts are None when it made no work."""
 
+    delivery_seq: int
     endpoint: str
     delivery_id: str
     event: str
@@ -159,10 +160,10 @@ class DeliveryRow:
 
 # OFFSET 0: intents are found by their delivery alone, never among all of the tenant's.
 _FIND_DELIVERY = statement("""
-    SELECT d.endpoint, d.delivery_id, d.event, d.event_action, d.received_at, d.outcome, d.reason,
-        coalesce(made.intent_ids, '{}') AS intent_ids, d.forge_instance, d.repo_id, d.number,
-        made.head_sha, made.suffix, d.key_label, octet_length(d.body)::bigint AS body_bytes,
-        d.body_sha256, d.traceparent
+    SELECT d.delivery_seq, d.endpoint, d.delivery_id, d.event, d.event_action, d.received_at,
+        d.outcome, d.reason, coalesce(made.intent_ids, '{}') AS intent_ids, d.forge_instance,
+        d.repo_id, d.number, made.head_sha, made.suffix, d.key_label,
+        octet_length(d.body)::bigint AS body_bytes, d.body_sha256, d.traceparent
     FROM deliveries AS d
     LEFT JOIN LATERAL (
         SELECT array_agg(i.intent_id ORDER BY i.intent_id) AS intent_ids,

@@ -22,6 +22,7 @@ from services.ingress import (
     gitea_rules,
     github_rules,
     gitlab_rules,
+    list_operations,
     refused_operations,
     store,
     take_operations,
@@ -31,6 +32,8 @@ from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.intake.items import Item
 from services.ingress.large_bodies import apart
 from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
+from services.ingress.list_operations import Page
+from services.ingress.list_store import DeliveryFilter
 from services.ingress.rules import admitted
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
@@ -103,6 +106,10 @@ class Intake:
         if found is None:
             raise ResourceNotFound(kind="delivery", name=delivery_id)
         return found
+
+    async def list_deliveries(self, wanted: DeliveryFilter, *, size: int, token: str) -> Page:
+        """A page of the tenant's deliveries; raises FieldInvalid for a foreign token (X8)."""
+        return await list_operations.page(self.database, wanted, size=size, token=token)
 
     async def _read(self, submission: Submission) -> Item | Refusal:
         limit_bytes = submission.endpoint.body_limit_bytes

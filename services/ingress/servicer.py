@@ -1,8 +1,12 @@
 """IngressService: protobuf in, protobuf out, for the caller's tenant."""
 
+from datetime import UTC, datetime
+
 from fencepost.common.v1 import key_pb2
-from fencepost.errors import Refusal
+from fencepost.errors import FieldInvalid, Refusal, ResourceNotFound
 from fencepost.ingress.v1 import ingress_pb2, ingress_pb2_grpc
+from fencepost.status import to_status
+from fencepost.validation import violations
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
@@ -10,8 +14,9 @@ from services.ingress.batched import BatchedIntake
 from services.ingress.body_rules import JSON
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.endpoints.snapshot import Endpoints
+from services.ingress.list_store import DeliveryFilter
 from services.ingress.operations import Intake
-from services.ingress.submissions import Match, Submission, Taken
+from services.ingress.submissions import Match, Submission, SubmissionOutcome, Taken
 from shared.rpc.caller import current_caller
 from shared.schema.states import DeliveryOutcome
 from shared.telemetry import current_traceparent
@@ -22,12 +27,16 @@ _OUTCOMES = {
     DeliveryOutcome.IGNORED: ingress_pb2.DELIVERY_OUTCOME_IGNORED,
     DeliveryOutcome.REFUSED: ingress_pb2.DELIVERY_OUTCOME_REFUSED,
 }
+_OUTCOMES_BY_NUMBER = {number: outcome.value for outcome, number in _OUTCOMES.items()}
 _MATCHES = {
     Match.NONE: ingress_pb2.DUPLICATE_MATCH_UNSPECIFIED,
     Match.DELIVERY_ID: ingress_pb2.DUPLICATE_MATCH_DELIVERY_ID,
     Match.BODY: ingress_pb2.DUPLICATE_MATCH_BODY,
     Match.KEY: ingress_pb2.DUPLICATE_MATCH_KEY,
 }
+
+
+PAGE_SIZE = 100
 
 
 class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
@@ -51,6 +60,20 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
             raise outcome
         return _response(outcome)
 
+    async def SubmitDeliveries(  # noqa: N802 - named by the contract
+        self,
+        request: ingress_pb2.SubmitDeliveriesRequest,
+        context: ServicerContext[  # noqa: ARG002
+            ingress_pb2.SubmitDeliveriesRequest, ingress_pb2.SubmitDeliveriesResponse
+        ],
+    ) -> ingress_pb2.SubmitDeliveriesResponse:
+        """Takes a list in; each that is refused is answered by itself."""
+        read = [await self._valid_submission(each) for each in request.deliveries]
+        valid = [each for each in read if isinstance(each, Submission)]
+        taken = iter(await self._intake.submit(valid) if valid else [])
+        outcomes = [next(taken) if isinstance(each, Submission) else each for each in read]
+        return ingress_pb2.SubmitDeliveriesResponse(results=[_result(each) for each in outcomes])
+
     async def GetDelivery(  # noqa: N802 - named by the contract
         self,
         request: ingress_pb2.GetDeliveryRequest,
@@ -66,6 +89,33 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
         )
         return ingress_pb2.GetDeliveryResponse(delivery=_delivery(found))
 
+    async def ListDeliveries(  # noqa: N802 - named by the contract
+        self,
+        request: ingress_pb2.ListDeliveriesRequest,
+        context: ServicerContext[  # noqa: ARG002
+            ingress_pb2.ListDeliveriesRequest, ingress_pb2.ListDeliveriesResponse
+        ],
+    ) -> ingress_pb2.ListDeliveriesResponse:
+        """Lists deliveries, newest first."""
+        wanted = _filter(request, tenant=current_caller().require_tenant())
+        size = request.page_size or PAGE_SIZE
+        page = await self._intake.list_deliveries(wanted, size=size, token=request.page_token)
+        return ingress_pb2.ListDeliveriesResponse(
+            deliveries=[_delivery(row) for row in page.deliveries],
+            next_page_token=page.next_page_token,
+        )
+
+    async def _valid_submission(
+        self, request: ingress_pb2.SubmitDeliveryRequest
+    ) -> Submission | Refusal:
+        """One of a list, or why it is not taken in whatever its neighbours are (X4)."""
+        if broken := violations(request):
+            return FieldInvalid(violations=broken)
+        try:
+            return await self._submission(request)
+        except ResourceNotFound as unknown:
+            return unknown
+
     async def _submission(self, request: ingress_pb2.SubmitDeliveryRequest) -> Submission:
         tenant = current_caller().require_tenant()
         return Submission(
@@ -76,6 +126,34 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
             body=request.body,
             traceparent=current_traceparent(),
         )
+
+
+def _result(outcome: SubmissionOutcome) -> ingress_pb2.SubmitDeliveryResult:
+    if isinstance(outcome, Refusal):
+        return ingress_pb2.SubmitDeliveryResult(refusal=to_status(outcome))
+    return ingress_pb2.SubmitDeliveryResult(taken=_response(outcome))
+
+
+def _filter(request: ingress_pb2.ListDeliveriesRequest, *, tenant: str) -> DeliveryFilter:
+    of_pull, pull = request.HasField("change_request"), request.change_request
+    return DeliveryFilter(
+        tenant=tenant,
+        endpoint=request.endpoint or None,
+        outcome=_OUTCOMES_BY_NUMBER.get(request.outcome),
+        event=request.event or None,
+        received_from=_moment(request.received_from) if request.HasField("received_from") else None,
+        received_before=_moment(request.received_before)
+        if request.HasField("received_before")
+        else None,
+        forge_instance=pull.forge_instance if of_pull else None,
+        repo_id=pull.repo_id if of_pull else None,
+        number=pull.number if of_pull else None,
+        key=request.key or None,
+    )
+
+
+def _moment(stamp: Timestamp) -> datetime:
+    return stamp.ToDatetime(UTC)
 
 
 def _response(taken: Taken) -> ingress_pb2.SubmitDeliveryResponse:

@@ -32,6 +32,18 @@ from tests.services.ingress.pulls import (
 
 ACCEPTED, DUPLICATE = DeliveryOutcome.ACCEPTED, DeliveryOutcome.DUPLICATE
 CONTENDERS = 4
+REDRIVE_AND_BURY = """
+    WITH again AS (
+        INSERT INTO fencepost.intents (tenant, queue, key, key_label, action, generation,
+            forge_instance, repo_id, number, head_sha, delivery_seq, content_type, status,
+            settled_at)
+        SELECT tenant, queue, key, key_label, action, generation, forge_instance, repo_id, number,
+            head_sha, delivery_seq, content_type, 'dead', clock_timestamp()
+        FROM fencepost.intents
+        RETURNING intent_id
+    )
+    UPDATE fencepost.intents SET status = 'redriven', settled_by = (SELECT intent_id FROM again)
+"""
 MARK_BODY = """
     INSERT INTO fencepost.body_markers (tenant, endpoint, event, body_sha256, delivery_id,
         expires_at)
@@ -283,6 +295,26 @@ async def test_redeliveries_of_dead_work_redrive_it_once(desk: Desk, blocker: Bl
     assert set(intents) == {*first.intent_ids, successor}
     assert intents[first.intent_ids[0]]["settled_by"] == successor
     assert len(await desk.rows.all("ready")) == 1
+
+
+@pytest.mark.guarantee("I14")
+async def test_a_death_that_a_rival_redrove_is_not_redriven_again_when_its_successor_died(
+    desk: Desk, blocker: Blocker
+) -> None:
+    first = await desk.take("d-1", pull())
+    await bury(desk, first.intent_ids[0])
+    await blocker.hold(REDRIVE_AND_BURY)
+    outcomes = taken(
+        await forced(
+            blocker,
+            [desk.submit("d-1", pull()) for _ in range(CONTENDERS)],
+            on="intents",
+            release=blocker.commit,
+        )
+    )
+    statuses = {row["intent_id"]: row["status"] for row in await desk.rows.all("intents")}
+    assert sorted(statuses.values()) == ["dead", "redriven"]
+    assert {each.intent_ids for each in outcomes} == {(max(statuses),)}
 
 
 @pytest.mark.guarantee("X7", "I1")

@@ -183,7 +183,12 @@ async def _arrived(rows: Rows, work: Work) -> tuple[Row, str]:
     place = {"repo_id": pull.repo_id, "number": pull.number, "key": work.key}
     delivery = await rows.delivery(event_action=SECRET, reason=SECRET, **place)
     marker = {name: delivery[name] for name in ("tenant", "endpoint", "delivery_id", "body_sha256")}
-    await rows.insert("delivery_markers", **marker, expires_at=from_now(3_600_000))
+    expiry = {"expires_at": from_now(3_600_000)}
+    await rows.insert("delivery_markers", **marker, **expiry)
+    await rows.insert("body_markers", **marker, event=SECRET, **expiry)
+    carried = ("tenant", "queue", "key", "key_label", "action", "generation", "intent_id")
+    letter = {name: getattr(work, name) for name in carried}
+    await rows.insert("dead_letters", **letter, attempts=1, reason=SECRET)
     session = await rows.insert(
         "sessions",
         session_id="6f1c5a52-0f0e-4ac5-9a55-54a4a1e9a001",

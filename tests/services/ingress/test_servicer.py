@@ -9,12 +9,12 @@ import pytest
 from fencepost.channel import ChannelSettings, connect
 from fencepost.errors import FencepostError, FieldInvalid
 from fencepost.ingress.v1 import ingress_pb2, ingress_pb2_grpc
-from fencepost.status import from_rpc_error
+from fencepost.status import from_rpc_error, from_status
 from grpc import StatusCode, aio
 
 from shared.credentials import new_credential
 from tests.database_server import DatabaseServer
-from tests.services.ingress.pulls import REPO_ID, TENANT, pull, real
+from tests.services.ingress.pulls import REPO_ID, TENANT, A, pull, real
 from tests.services.ingress.webhooks.posting import LIMIT_BYTES, Door, opened, signed
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
@@ -258,3 +258,139 @@ def test_a_webhook_continues_its_senders_trace_or_begins_one(
     assert (trace_id == TRACE_ID) is continued
     assert span_id != TRACEPARENT.split("-")[2]
     assert int(trace_id, 16) != 0
+
+
+def submit_list(*requests: ingress_pb2.SubmitDeliveryRequest) -> Any:
+    return ingress_pb2.SubmitDeliveriesRequest(deliveries=requests)
+
+
+@pytest.mark.guarantee("X4", "I1", "I4")
+async def test_each_delivery_of_a_list_has_its_own_answer(stub: Any) -> None:
+    answered = await stub.SubmitDeliveries(
+        submit_list(
+            request(delivery_id="l-1", body=pull(number=70)),
+            request(delivery_id="", body=pull(number=71)),
+            request(delivery_id="l-2", endpoint="nobodys"),
+            request(delivery_id="l-1", body=pull(number=70)),
+            request(delivery_id="l-1", body=pull(number=72)),
+            request(delivery_id="l-3", body=b"{"),
+            request(delivery_id="l-4", body=b"x" * (LIMIT_BYTES + 1)),
+            request(delivery_id="l-5", body=pull(number=73)),
+        )
+    )
+    said = [
+        ingress_pb2.DeliveryOutcome.Name(each.taken.outcome)
+        if each.HasField("taken")
+        else from_status(each.refusal).reason
+        for each in answered.results
+    ]
+    assert said == [
+        "DELIVERY_OUTCOME_ACCEPTED",
+        "FIELD_INVALID",
+        "RESOURCE_NOT_FOUND",
+        "DELIVERY_OUTCOME_DUPLICATE",
+        "DELIVERY_CONFLICT",
+        "FIELD_INVALID",
+        "BODY_TOO_LARGE",
+        "DELIVERY_OUTCOME_ACCEPTED",
+    ]
+    first, again = answered.results[0].taken, answered.results[3].taken
+    assert (again.first_delivery_id, again.intent_ids) == ("l-1", first.intent_ids)
+    invalid = from_status(answered.results[1].refusal)
+    assert isinstance(invalid, FieldInvalid)
+    assert {name for name, _ in invalid.violations} == {"delivery_id"}
+
+
+@pytest.mark.guarantee("X4")
+async def test_a_list_has_its_bounds(callers: Callers) -> None:
+    for requests in ([], [request()] * 1001):
+        refused = await refusal(callers, callers.ours, "SubmitDeliveries", submit_list(*requests))
+        assert isinstance(refused, FieldInvalid)
+        assert [name for name, _ in refused.violations] == ["deliveries"]
+
+
+@pytest.mark.guarantee("X8")
+async def test_nobody_submits_a_list_to_anothers_endpoint(callers: Callers) -> None:
+    settings = ChannelSettings(target=callers.door.ingress.grpc, api_key=callers.theirs)
+    async with connect(settings) as channel:
+        stub: Any = ingress_pb2_grpc.IngressServiceStub(channel)
+        answered = await stub.SubmitDeliveries(submit_list(request(delivery_id="x-1")))
+    [result] = answered.results
+    assert from_status(result.refusal).reason == "RESOURCE_NOT_FOUND"
+    refused = await refusal(callers, callers.reader, "SubmitDeliveries", submit_list(request()))
+    assert refused.reason == "SCOPE_MISSING"
+
+
+async def listed(stub: Any, **filters: Any) -> list[str]:
+    """Ids of all pages, two deliveries each."""
+    found: list[str] = []
+    token = ""
+    while True:
+        page = await stub.ListDeliveries(
+            ingress_pb2.ListDeliveriesRequest(page_size=2, page_token=token, **filters)
+        )
+        assert 0 < len(page.deliveries) <= 2 or not found
+        found += [delivery.delivery_id for delivery in page.deliveries]
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+async def test_deliveries_are_listed_newest_first_by_what_is_asked(stub: Any) -> None:
+    place = ingress_pb2.ChangeRequestFilter(forge_instance="github.com", repo_id=REPO_ID, number=80)
+    sent = [
+        request(delivery_id=f"p-{n}", event=event, body=body)
+        for n, (event, body) in enumerate(
+            [
+                ("pull_request", pull(number=80)),
+                ("pull_request", pull(number=80, draft=True, at=1)),
+                ("ping", b"{}"),
+                ("pull_request", pull(number=81)),
+                ("pull_request", pull("closed", number=80, at=2)),
+            ]
+        )
+    ]
+    for each in sent:
+        await stub.SubmitDelivery(each)
+    of_pull: dict[str, Any] = {"change_request": place}
+    assert await listed(stub, **of_pull) == ["p-4", "p-1", "p-0"]
+    ignored = ingress_pb2.DELIVERY_OUTCOME_IGNORED
+    assert await listed(stub, outcome=ignored, **of_pull) == ["p-4", "p-1"]
+    assert (await listed(stub, endpoint="github"))[:5] == ["p-4", "p-3", "p-2", "p-1", "p-0"]
+    assert await listed(stub, endpoint="nobodys") == []
+    assert (await listed(stub, event="ping"))[0] == "p-2"
+    found = (await stub.ListDeliveries(ingress_pb2.ListDeliveriesRequest(**of_pull))).deliveries
+    assert (
+        found[-1]
+        == (
+            await stub.GetDelivery(
+                ingress_pb2.GetDeliveryRequest(endpoint="github", delivery_id="p-0")
+            )
+        ).delivery
+    )
+    newest, middle, oldest = (delivery.received_at for delivery in found)
+    assert await listed(stub, received_from=middle, received_before=newest, **of_pull) == ["p-1"]
+    assert await listed(stub, received_before=oldest, **of_pull) == []
+    key = f"github.com/{REPO_ID}#80@{A}"
+    assert await listed(stub, key=key) == ["p-4", "p-1", "p-0"]
+
+
+@pytest.mark.guarantee("X8")
+async def test_a_listing_is_of_the_callers_tenant(callers: Callers, stub: Any) -> None:
+    await stub.SubmitDelivery(request(delivery_id="ours", body=pull(number=90)))
+    settings = ChannelSettings(target=callers.door.ingress.grpc, api_key=callers.theirs)
+    async with connect(settings) as channel:
+        assert await listed(ingress_pb2_grpc.IngressServiceStub(channel)) == []
+    assert "ours" in await listed(stub)
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "\u00e9", "MQ==", "MSAtMQ==", "OTk5OTk5OTk5OTk5OTk5OTk5OTkgMQ=="]
+)
+async def test_a_page_token_that_was_never_given_out_is_refused(
+    callers: Callers, token: str
+) -> None:
+    asked = ingress_pb2.ListDeliveriesRequest(page_token=token)
+    refused = await refusal(callers, callers.ours, "ListDeliveries", asked)
+    assert isinstance(refused, FieldInvalid)
+    assert [name for name, _ in refused.violations] == ["page_token"]

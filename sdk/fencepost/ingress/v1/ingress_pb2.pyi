@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.rpc import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -164,6 +165,86 @@ class SubmitDeliveryResponse(_message.Message):
 Global___SubmitDeliveryResponse: _TypeAlias = SubmitDeliveryResponse  # noqa: Y015
 
 @_typing.final
+class SubmitDeliveriesRequest(_message.Message):
+    """Deliveries to take in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIVERIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def deliveries(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubmitDeliveryRequest]:
+        """At most 1,000. Each is held to its own rules, and refused alone where it breaks one."""
+
+    def __init__(
+        self,
+        *,
+        deliveries: _abc.Iterable[Global___SubmitDeliveryRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deliveries", b"deliveries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitDeliveriesRequest: _TypeAlias = SubmitDeliveriesRequest  # noqa: Y015
+
+@_typing.final
+class SubmitDeliveriesResponse(_message.Message):
+    """What became of each delivery."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubmitDeliveryResult]:
+        """One for each delivery, in their order."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___SubmitDeliveryResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitDeliveriesResponse: _TypeAlias = SubmitDeliveriesResponse  # noqa: Y015
+
+@_typing.final
+class SubmitDeliveryResult(_message.Message):
+    """What became of one delivery of a list."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TAKEN_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def taken(self) -> Global___SubmitDeliveryResponse:
+        """It was taken in, or had been."""
+
+    @_builtins.property
+    def refusal(self) -> _status_pb2.Status:
+        """Why it was refused. With code UNAVAILABLE it may be sent again."""
+
+    def __init__(
+        self,
+        *,
+        taken: Global___SubmitDeliveryResponse | None = ...,
+        refusal: _status_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "result", b"result", "taken", b"taken"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "result", b"result", "taken", b"taken"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["taken", "refusal"]  # noqa: Y015
+    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
+
+Global___SubmitDeliveryResult: _TypeAlias = SubmitDeliveryResult  # noqa: Y015
+
+@_typing.final
 class GetDeliveryRequest(_message.Message):
     """Which delivery."""
 
@@ -284,3 +365,121 @@ class Delivery(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Delivery: _TypeAlias = Delivery  # noqa: Y015
+
+@_typing.final
+class ListDeliveriesRequest(_message.Message):
+    """Which deliveries: those that all the given filters hold for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    RECEIVED_FROM_FIELD_NUMBER: _builtins.int
+    RECEIVED_BEFORE_FIELD_NUMBER: _builtins.int
+    CHANGE_REQUEST_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    endpoint: _builtins.str
+    """Only of this endpoint; of all when empty."""
+    outcome: Global___DeliveryOutcome.ValueType
+    """Only with this outcome; with any when unspecified."""
+    event: _builtins.str
+    """Only of this event, e.g. "pull_request"; of all when empty."""
+    key: _builtins.str
+    """Only of this key, in its canonical text."""
+    page_size: _builtins.int
+    """At most this many; 100 when 0."""
+    page_token: _builtins.str
+    """From the answer before, to the same filters."""
+    @_builtins.property
+    def received_from(self) -> _timestamp_pb2.Timestamp:
+        """Only received at this time or later."""
+
+    @_builtins.property
+    def received_before(self) -> _timestamp_pb2.Timestamp:
+        """Only received before this time."""
+
+    @_builtins.property
+    def change_request(self) -> Global___ChangeRequestFilter:
+        """Only of this change request."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: _builtins.str = ...,
+        outcome: Global___DeliveryOutcome.ValueType = ...,
+        event: _builtins.str = ...,
+        received_from: _timestamp_pb2.Timestamp | None = ...,
+        received_before: _timestamp_pb2.Timestamp | None = ...,
+        change_request: Global___ChangeRequestFilter | None = ...,
+        key: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change_request", b"change_request", "received_before", b"received_before", "received_from", b"received_from"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change_request", b"change_request", "endpoint", b"endpoint", "event", b"event", "key", b"key", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "received_before", b"received_before", "received_from", b"received_from"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeliveriesRequest: _TypeAlias = ListDeliveriesRequest  # noqa: Y015
+
+@_typing.final
+class ChangeRequestFilter(_message.Message):
+    """A change request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORGE_INSTANCE_FIELD_NUMBER: _builtins.int
+    REPO_ID_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    forge_instance: _builtins.str
+    """Host of the forge, e.g. "github.com"."""
+    repo_id: _builtins.int
+    """The forge's numeric id of the repository."""
+    number: _builtins.int
+    """Number of the pull or merge request."""
+    def __init__(
+        self,
+        *,
+        forge_instance: _builtins.str = ...,
+        repo_id: _builtins.int = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forge_instance", b"forge_instance", "number", b"number", "repo_id", b"repo_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangeRequestFilter: _TypeAlias = ChangeRequestFilter  # noqa: Y015
+
+@_typing.final
+class ListDeliveriesResponse(_message.Message):
+    """A page of deliveries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIVERIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def deliveries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Delivery]:
+        """The deliveries, newest first."""
+
+    def __init__(
+        self,
+        *,
+        deliveries: _abc.Iterable[Global___Delivery] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deliveries", b"deliveries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeliveriesResponse: _TypeAlias = ListDeliveriesResponse  # noqa: Y015

@@ -40,10 +40,20 @@ class IngressServiceStub:
                 request_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveryRequest.SerializeToString,
                 response_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveryResponse.FromString,
                 _registered_method=True)
+        self.SubmitDeliveries = channel.unary_unary(
+                '/fencepost.ingress.v1.IngressService/SubmitDeliveries',
+                request_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveriesRequest.SerializeToString,
+                response_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveriesResponse.FromString,
+                _registered_method=True)
         self.GetDelivery = channel.unary_unary(
                 '/fencepost.ingress.v1.IngressService/GetDelivery',
                 request_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.GetDeliveryRequest.SerializeToString,
                 response_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.GetDeliveryResponse.FromString,
+                _registered_method=True)
+        self.ListDeliveries = channel.unary_unary(
+                '/fencepost.ingress.v1.IngressService/ListDeliveries',
+                request_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.ListDeliveriesRequest.SerializeToString,
+                response_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.ListDeliveriesResponse.FromString,
                 _registered_method=True)
 
 
@@ -59,8 +69,23 @@ class IngressServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SubmitDeliveries(self, request, context):
+        """Takes a list of deliveries in, each as SubmitDelivery would one after the other. One that is
+        refused is answered by itself, its neighbours are not touched by it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetDelivery(self, request, context):
         """Reads one delivery by endpoint and delivery id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDeliveries(self, request, context):
+        """Lists deliveries, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -74,10 +99,20 @@ def add_IngressServiceServicer_to_server(servicer, server):
                     request_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveryRequest.FromString,
                     response_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveryResponse.SerializeToString,
             ),
+            'SubmitDeliveries': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitDeliveries,
+                    request_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveriesRequest.FromString,
+                    response_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveriesResponse.SerializeToString,
+            ),
             'GetDelivery': grpc.unary_unary_rpc_method_handler(
                     servicer.GetDelivery,
                     request_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.GetDeliveryRequest.FromString,
                     response_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.GetDeliveryResponse.SerializeToString,
+            ),
+            'ListDeliveries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeliveries,
+                    request_deserializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.ListDeliveriesRequest.FromString,
+                    response_serializer=fencepost_dot_ingress_dot_v1_dot_ingress__pb2.ListDeliveriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -119,6 +154,33 @@ class IngressService:
             _registered_method=True)
 
     @staticmethod
+    def SubmitDeliveries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fencepost.ingress.v1.IngressService/SubmitDeliveries',
+            fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveriesRequest.SerializeToString,
+            fencepost_dot_ingress_dot_v1_dot_ingress__pb2.SubmitDeliveriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def GetDelivery(request,
             target,
             options=(),
@@ -135,6 +197,33 @@ class IngressService:
             '/fencepost.ingress.v1.IngressService/GetDelivery',
             fencepost_dot_ingress_dot_v1_dot_ingress__pb2.GetDeliveryRequest.SerializeToString,
             fencepost_dot_ingress_dot_v1_dot_ingress__pb2.GetDeliveryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeliveries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fencepost.ingress.v1.IngressService/ListDeliveries',
+            fencepost_dot_ingress_dot_v1_dot_ingress__pb2.ListDeliveriesRequest.SerializeToString,
+            fencepost_dot_ingress_dot_v1_dot_ingress__pb2.ListDeliveriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

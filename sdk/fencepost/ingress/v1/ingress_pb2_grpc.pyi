@@ -37,8 +37,14 @@ class IngressServiceStub:
     """Takes one delivery in. The delivery id is the request id: the same id and body again is
     answered with the first result; another body is refused with DELIVERY_CONFLICT.
     """
+    SubmitDeliveries: _grpc.UnaryUnaryMultiCallable[_ingress_pb2.SubmitDeliveriesRequest, _ingress_pb2.SubmitDeliveriesResponse]
+    """Takes a list of deliveries in, each as SubmitDelivery would one after the other. One that is
+    refused is answered by itself, its neighbours are not touched by it.
+    """
     GetDelivery: _grpc.UnaryUnaryMultiCallable[_ingress_pb2.GetDeliveryRequest, _ingress_pb2.GetDeliveryResponse]
     """Reads one delivery by endpoint and delivery id."""
+    ListDeliveries: _grpc.UnaryUnaryMultiCallable[_ingress_pb2.ListDeliveriesRequest, _ingress_pb2.ListDeliveriesResponse]
+    """Lists deliveries, newest first."""
 
 @_typing.type_check_only
 class IngressServiceAsyncStub(IngressServiceStub):
@@ -49,8 +55,14 @@ class IngressServiceAsyncStub(IngressServiceStub):
     """Takes one delivery in. The delivery id is the request id: the same id and body again is
     answered with the first result; another body is refused with DELIVERY_CONFLICT.
     """
+    SubmitDeliveries: _aio.UnaryUnaryMultiCallable[_ingress_pb2.SubmitDeliveriesRequest, _ingress_pb2.SubmitDeliveriesResponse]  # type: ignore[assignment]
+    """Takes a list of deliveries in, each as SubmitDelivery would one after the other. One that is
+    refused is answered by itself, its neighbours are not touched by it.
+    """
     GetDelivery: _aio.UnaryUnaryMultiCallable[_ingress_pb2.GetDeliveryRequest, _ingress_pb2.GetDeliveryResponse]  # type: ignore[assignment]
     """Reads one delivery by endpoint and delivery id."""
+    ListDeliveries: _aio.UnaryUnaryMultiCallable[_ingress_pb2.ListDeliveriesRequest, _ingress_pb2.ListDeliveriesResponse]  # type: ignore[assignment]
+    """Lists deliveries, newest first."""
 
 class IngressServiceServicer(metaclass=_abc_1.ABCMeta):
     """Takes deliveries in once. Forges use the HTTP door; trusted callers use this one."""
@@ -66,11 +78,29 @@ class IngressServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SubmitDeliveries(
+        self,
+        request: _ingress_pb2.SubmitDeliveriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingress_pb2.SubmitDeliveriesResponse, _abc.Awaitable[_ingress_pb2.SubmitDeliveriesResponse]]:
+        """Takes a list of deliveries in, each as SubmitDelivery would one after the other. One that is
+        refused is answered by itself, its neighbours are not touched by it.
+        """
+
+    @_abc_1.abstractmethod
     def GetDelivery(
         self,
         request: _ingress_pb2.GetDeliveryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingress_pb2.GetDeliveryResponse, _abc.Awaitable[_ingress_pb2.GetDeliveryResponse]]:
         """Reads one delivery by endpoint and delivery id."""
+
+    @_abc_1.abstractmethod
+    def ListDeliveries(
+        self,
+        request: _ingress_pb2.ListDeliveriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingress_pb2.ListDeliveriesResponse, _abc.Awaitable[_ingress_pb2.ListDeliveriesResponse]]:
+        """Lists deliveries, newest first."""
 
 def add_IngressServiceServicer_to_server(servicer: IngressServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from services.ingress import deliveries_store
+from services.ingress import deliveries_store, list_store
 from services.ingress.intake import (
     bodies_store,
     change_requests_store,
@@ -16,6 +16,7 @@ from services.ingress.intake import (
     redrive_store,
     unwanted_store,
 )
+from services.ingress.list_store import DeliveryFilter
 from shared.database import Statement
 from tests.database_server import DatabaseServer
 from tests.flood import TENANT, flood, touched
@@ -60,6 +61,12 @@ MOVED = {
     "abandoned_through": listed(0),
     "states": listed("open"),
     "forge_updated_at": listed(None),
+}
+ANY = {
+    **dict.fromkeys(vars(DeliveryFilter(tenant=TENANT))),
+    **dict.fromkeys(("after_received_at", "after_seq")),
+    "tenant": TENANT,
+    "limit": ASKED,
 }
 SETTLED = {
     "intent_ids": NUMBERS,
@@ -122,6 +129,11 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
     "insert ready": (
         intents_store._INSERT_READY,
         {**TENANTS, "intent_ids": [20_000_000 + number for number in NUMBERS]},
+    ),
+    "list the newest": (list_store._LIST_DELIVERIES, ANY),
+    "list those of a change request": (
+        list_store._LIST_DELIVERIES,
+        {**ANY, "forge_instance": "github.com", "repo_id": 1, "number": 7},
     ),
     "find first results": (deliveries_store._FIND_FIRST_RESULTS, IDS),
 }
