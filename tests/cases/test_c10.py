@@ -24,17 +24,18 @@ def comment(
 
 @pytest.mark.guarantee("I6")
 def test_the_authority_of_a_comment_is_its_senders(bots: Door) -> None:
+    before = keys(bots)
     said = comment("looks odd", comment_id=1)
     assert post(bots, "issue_comment", said, "said") == (200, "no-command")
     forged = comment("/approve", "edited", comment_id=1, sender=CONTRIBUTOR)
     assert post(bots, "issue_comment", forged, "forged") == (200, "edited-by-another")
-    assert keys(bots) == []
+    assert keys(bots) == before
     meant = comment("/approve", "edited", comment_id=1)
     assert post(bots, "issue_comment", meant, "meant") == (202, "")
-    assert keys(bots) == ["1@pending:manual-1.approve"]
+    assert keys(bots) == [*before, "1@pending:manual-1.approve"]
     created = comment("/approve", comment_id=2)
     assert post(bots, "issue_comment", created, "created") == (202, "")
-    assert keys(bots)[1:] == ["1@pending:manual-2.approve"]
+    assert keys(bots)[len(before) + 1 :] == ["1@pending:manual-2.approve"]
 
 
 @pytest.mark.guarantee("I6")
