@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fencepost.failures import RetryLaterError as RetryLaterError
     from fencepost.run import ReviewComment as ReviewComment
     from fencepost.run import Run as Run
+    from fencepost.submitting import Submitter as Submitter
     from fencepost.worker import Worker as Worker
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "RetryLaterError",
     "ReviewComment",
     "Run",
+    "Submitter",
     "Worker",
 ]
 
@@ -32,6 +34,7 @@ _HOMES = {
     "RetryLaterError": "fencepost.failures",
     "ReviewComment": "fencepost.run",
     "Run": "fencepost.run",
+    "Submitter": "fencepost.submitting",
     "Worker": "fencepost.worker",
 }
 

@@ -124,7 +124,7 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
             event=request.event,
             content_type=request.content_type or JSON,
             body=request.body,
-            traceparent=current_traceparent(),
+            traceparent=request.traceparent or current_traceparent(),
         )
 
 

@@ -29,7 +29,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"fencepost/ingress/v1/ingress.proto\x12\x14\x66\x65ncepost.ingress.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\xc8\x01\n\x15SubmitDeliveryRequest\x12\x33\n\x08\x65ndpoint\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12)\n\x0b\x64\x65livery_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xc8\x01\x32\x08^[!-~]+$\x12\x18\n\x05\x65vent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18\x64\x12\x1e\n\x0c\x63ontent_type\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\x12\x15\n\x04\x62ody\x18\x05 \x01(\x0c\x42\x07\xbaH\x04z\x02\x10\x01\"\xc6\x01\n\x16SubmitDeliveryResponse\x12\x36\n\x07outcome\x18\x01 \x01(\x0e\x32%.fencepost.ingress.v1.DeliveryOutcome\x12\x35\n\x07matched\x18\x02 \x01(\x0e\x32$.fencepost.ingress.v1.DuplicateMatch\x12\x19\n\x11\x66irst_delivery_id\x18\x03 \x01(\t\x12\x12\n\nintent_ids\x18\x04 \x03(\x03\x12\x0e\n\x06reason\x18\x05 \x01(\t\"l\n\x17SubmitDeliveriesRequest\x12Q\n\ndeliveries\x18\x01 \x03(\x0b\x32+.fencepost.ingress.v1.SubmitDeliveryRequestB\x10\xbaH\r\x92\x01\n\x08\x01\x10\xe8\x07\"\x03\xd8\x01\x03\"W\n\x18SubmitDeliveriesResponse\x12;\n\x07results\x18\x01 \x03(\x0b\x32*.fencepost.ingress.v1.SubmitDeliveryResult\"\x86\x01\n\x14SubmitDeliveryResult\x12=\n\x05taken\x18\x01 \x01(\x0b\x32,.fencepost.ingress.v1.SubmitDeliveryResponseH\x00\x12%\n\x07refusal\x18\x02 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06result\"R\n\x12GetDeliveryRequest\x12\x1b\n\x08\x65ndpoint\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18\x64\x12\x1f\n\x0b\x64\x65livery_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01\"G\n\x13GetDeliveryResponse\x12\x30\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Delivery\"\xc8\x02\n\x08\x44\x65livery\x12\x10\n\x08\x65ndpoint\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x02 \x01(\t\x12\r\n\x05\x65vent\x18\x03 \x01(\t\x12\x14\n\x0c\x65vent_action\x18\x04 \x01(\t\x12/\n\x0breceived_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x07outcome\x18\x06 \x01(\x0e\x32%.fencepost.ingress.v1.DeliveryOutcome\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x12\n\nintent_ids\x18\x08 \x03(\x03\x12%\n\x03key\x18\t \x01(\x0b\x32\x18.fencepost.common.v1.Key\x12\x12\n\nbody_bytes\x18\n \x01(\x03\x12\x13\n\x0b\x62ody_sha256\x18\x0b \x01(\t\x12\x13\n\x0btraceparent\x18\x0c \x01(\t\"\x95\x03\n\x15ListDeliveriesRequest\x12\x19\n\x08\x65ndpoint\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18\x64\x12@\n\x07outcome\x18\x02 \x01(\x0e\x32%.fencepost.ingress.v1.DeliveryOutcomeB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12\x16\n\x05\x65vent\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18\x64\x12\x31\n\rreceived_from\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0freceived_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x41\n\x0e\x63hange_request\x18\x06 \x01(\x0b\x32).fencepost.ingress.v1.ChangeRequestFilter\x12\x1f\n\x03key\x18\x07 \x01(\tB\x12\xbaH\x0fr\r\x18\xf4\x03\x32\x08^[!-~]*$\x12\x1d\n\tpage_size\x18\x08 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\t \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\"|\n\x13\x43hangeRequestFilter\x12\x32\n\x0e\x66orge_instance\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x18\n\x07repo_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x17\n\x06number\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"e\n\x16ListDeliveriesResponse\x12\x32\n\ndeliveries\x18\x01 \x03(\x0b\x32\x1e.fencepost.ingress.v1.Delivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xae\x01\n\x0f\x44\x65liveryOutcome\x12 \n\x1c\x44\x45LIVERY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x44\x45LIVERY_OUTCOME_ACCEPTED\x10\x01\x12\x1e\n\x1a\x44\x45LIVERY_OUTCOME_DUPLICATE\x10\x02\x12\x1c\n\x18\x44\x45LIVERY_OUTCOME_IGNORED\x10\x03\x12\x1c\n\x18\x44\x45LIVERY_OUTCOME_REFUSED\x10\x04*\x85\x01\n\x0e\x44uplicateMatch\x12\x1f\n\x1b\x44UPLICATE_MATCH_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x44UPLICATE_MATCH_DELIVERY_ID\x10\x01\x12\x17\n\x13\x44UPLICATE_MATCH_KEY\x10\x02\x12\x18\n\x14\x44UPLICATE_MATCH_BODY\x10\x03\x32\xd9\x03\n\x0eIngressService\x12q\n\x0eSubmitDelivery\x12+.fencepost.ingress.v1.SubmitDeliveryRequest\x1a,.fencepost.ingress.v1.SubmitDeliveryResponse\"\x04\xe8\xe0\x18\x01\x12w\n\x10SubmitDeliveries\x12-.fencepost.ingress.v1.SubmitDeliveriesRequest\x1a..fencepost.ingress.v1.SubmitDeliveriesResponse\"\x04\xe8\xe0\x18\x01\x12h\n\x0bGetDelivery\x12(.fencepost.ingress.v1.GetDeliveryRequest\x1a).fencepost.ingress.v1.GetDeliveryResponse\"\x04\xe8\xe0\x18\x02\x12q\n\x0eListDeliveries\x12+.fencepost.ingress.v1.ListDeliveriesRequest\x1a,.fencepost.ingress.v1.ListDeliveriesResponse\"\x04\xe8\xe0\x18\x02\x42\x43\n\x18\x64\x65v.fencepost.ingress.v1P\x01Z%fencepost.dev/go/ingress/v1;ingressv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"fencepost/ingress/v1/ingress.proto\x12\x14\x66\x65ncepost.ingress.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1d\x66\x65ncepost/common/v1/key.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\x9c\x02\n\x15SubmitDeliveryRequest\x12\x33\n\x08\x65ndpoint\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12)\n\x0b\x64\x65livery_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xc8\x01\x32\x08^[!-~]+$\x12\x18\n\x05\x65vent\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18\x64\x12\x1e\n\x0c\x63ontent_type\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\x12\x15\n\x04\x62ody\x18\x05 \x01(\x0c\x42\x07\xbaH\x04z\x02\x10\x01\x12R\n\x0btraceparent\x18\x06 \x01(\tB=\xbaH:r826^([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$\"\xc6\x01\n\x16SubmitDeliveryResponse\x12\x36\n\x07outcome\x18\x01 \x01(\x0e\x32%.fencepost.ingress.v1.DeliveryOutcome\x12\x35\n\x07matched\x18\x02 \x01(\x0e\x32$.fencepost.ingress.v1.DuplicateMatch\x12\x19\n\x11\x66irst_delivery_id\x18\x03 \x01(\t\x12\x12\n\nintent_ids\x18\x04 \x03(\x03\x12\x0e\n\x06reason\x18\x05 \x01(\t\"l\n\x17SubmitDeliveriesRequest\x12Q\n\ndeliveries\x18\x01 \x03(\x0b\x32+.fencepost.ingress.v1.SubmitDeliveryRequestB\x10\xbaH\r\x92\x01\n\x08\x01\x10\xe8\x07\"\x03\xd8\x01\x03\"W\n\x18SubmitDeliveriesResponse\x12;\n\x07results\x18\x01 \x03(\x0b\x32*.fencepost.ingress.v1.SubmitDeliveryResult\"\x86\x01\n\x14SubmitDeliveryResult\x12=\n\x05taken\x18\x01 \x01(\x0b\x32,.fencepost.ingress.v1.SubmitDeliveryResponseH\x00\x12%\n\x07refusal\x18\x02 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06result\"R\n\x12GetDeliveryRequest\x12\x1b\n\x08\x65ndpoint\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18\x64\x12\x1f\n\x0b\x64\x65livery_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01\"G\n\x13GetDeliveryResponse\x12\x30\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Delivery\"\xc8\x02\n\x08\x44\x65livery\x12\x10\n\x08\x65ndpoint\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x02 \x01(\t\x12\r\n\x05\x65vent\x18\x03 \x01(\t\x12\x14\n\x0c\x65vent_action\x18\x04 \x01(\t\x12/\n\x0breceived_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x07outcome\x18\x06 \x01(\x0e\x32%.fencepost.ingress.v1.DeliveryOutcome\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x12\n\nintent_ids\x18\x08 \x03(\x03\x12%\n\x03key\x18\t \x01(\x0b\x32\x18.fencepost.common.v1.Key\x12\x12\n\nbody_bytes\x18\n \x01(\x03\x12\x13\n\x0b\x62ody_sha256\x18\x0b \x01(\t\x12\x13\n\x0btraceparent\x18\x0c \x01(\t\"\x95\x03\n\x15ListDeliveriesRequest\x12\x19\n\x08\x65ndpoint\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18\x64\x12@\n\x07outcome\x18\x02 \x01(\x0e\x32%.fencepost.ingress.v1.DeliveryOutcomeB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12\x16\n\x05\x65vent\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18\x64\x12\x31\n\rreceived_from\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0freceived_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x41\n\x0e\x63hange_request\x18\x06 \x01(\x0b\x32).fencepost.ingress.v1.ChangeRequestFilter\x12\x1f\n\x03key\x18\x07 \x01(\tB\x12\xbaH\x0fr\r\x18\xf4\x03\x32\x08^[!-~]*$\x12\x1d\n\tpage_size\x18\x08 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\t \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\"|\n\x13\x43hangeRequestFilter\x12\x32\n\x0e\x66orge_instance\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x18\n\x07repo_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x17\n\x06number\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"e\n\x16ListDeliveriesResponse\x12\x32\n\ndeliveries\x18\x01 \x03(\x0b\x32\x1e.fencepost.ingress.v1.Delivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xae\x01\n\x0f\x44\x65liveryOutcome\x12 \n\x1c\x44\x45LIVERY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x44\x45LIVERY_OUTCOME_ACCEPTED\x10\x01\x12\x1e\n\x1a\x44\x45LIVERY_OUTCOME_DUPLICATE\x10\x02\x12\x1c\n\x18\x44\x45LIVERY_OUTCOME_IGNORED\x10\x03\x12\x1c\n\x18\x44\x45LIVERY_OUTCOME_REFUSED\x10\x04*\x85\x01\n\x0e\x44uplicateMatch\x12\x1f\n\x1b\x44UPLICATE_MATCH_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x44UPLICATE_MATCH_DELIVERY_ID\x10\x01\x12\x17\n\x13\x44UPLICATE_MATCH_KEY\x10\x02\x12\x18\n\x14\x44UPLICATE_MATCH_BODY\x10\x03\x32\xd9\x03\n\x0eIngressService\x12q\n\x0eSubmitDelivery\x12+.fencepost.ingress.v1.SubmitDeliveryRequest\x1a,.fencepost.ingress.v1.SubmitDeliveryResponse\"\x04\xe8\xe0\x18\x01\x12w\n\x10SubmitDeliveries\x12-.fencepost.ingress.v1.SubmitDeliveriesRequest\x1a..fencepost.ingress.v1.SubmitDeliveriesResponse\"\x04\xe8\xe0\x18\x01\x12h\n\x0bGetDelivery\x12(.fencepost.ingress.v1.GetDeliveryRequest\x1a).fencepost.ingress.v1.GetDeliveryResponse\"\x04\xe8\xe0\x18\x02\x12q\n\x0eListDeliveries\x12+.fencepost.ingress.v1.ListDeliveriesRequest\x1a,.fencepost.ingress.v1.ListDeliveriesResponse\"\x04\xe8\xe0\x18\x02\x42\x43\n\x18\x64\x65v.fencepost.ingress.v1P\x01Z%fencepost.dev/go/ingress/v1;ingressv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,6 +47,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITDELIVERYREQUEST'].fields_by_name['content_type']._serialized_options = b'\272H\005r\003\030\310\001'
   _globals['_SUBMITDELIVERYREQUEST'].fields_by_name['body']._loaded_options = None
   _globals['_SUBMITDELIVERYREQUEST'].fields_by_name['body']._serialized_options = b'\272H\004z\002\020\001'
+  _globals['_SUBMITDELIVERYREQUEST'].fields_by_name['traceparent']._loaded_options = None
+  _globals['_SUBMITDELIVERYREQUEST'].fields_by_name['traceparent']._serialized_options = b'\272H:r826^([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$'
   _globals['_SUBMITDELIVERIESREQUEST'].fields_by_name['deliveries']._loaded_options = None
   _globals['_SUBMITDELIVERIESREQUEST'].fields_by_name['deliveries']._serialized_options = b'\272H\r\222\001\n\010\001\020\350\007\"\003\330\001\003'
   _globals['_GETDELIVERYREQUEST'].fields_by_name['endpoint']._loaded_options = None
@@ -79,32 +81,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INGRESSSERVICE'].methods_by_name['GetDelivery']._serialized_options = b'\350\340\030\002'
   _globals['_INGRESSSERVICE'].methods_by_name['ListDeliveries']._loaded_options = None
   _globals['_INGRESSSERVICE'].methods_by_name['ListDeliveries']._serialized_options = b'\350\340\030\002'
-  _globals['_DELIVERYOUTCOME']._serialized_start=2078
-  _globals['_DELIVERYOUTCOME']._serialized_end=2252
-  _globals['_DUPLICATEMATCH']._serialized_start=2255
-  _globals['_DUPLICATEMATCH']._serialized_end=2388
+  _globals['_DELIVERYOUTCOME']._serialized_start=2162
+  _globals['_DELIVERYOUTCOME']._serialized_end=2336
+  _globals['_DUPLICATEMATCH']._serialized_start=2339
+  _globals['_DUPLICATEMATCH']._serialized_end=2472
   _globals['_SUBMITDELIVERYREQUEST']._serialized_start=213
-  _globals['_SUBMITDELIVERYREQUEST']._serialized_end=413
-  _globals['_SUBMITDELIVERYRESPONSE']._serialized_start=416
-  _globals['_SUBMITDELIVERYRESPONSE']._serialized_end=614
-  _globals['_SUBMITDELIVERIESREQUEST']._serialized_start=616
-  _globals['_SUBMITDELIVERIESREQUEST']._serialized_end=724
-  _globals['_SUBMITDELIVERIESRESPONSE']._serialized_start=726
-  _globals['_SUBMITDELIVERIESRESPONSE']._serialized_end=813
-  _globals['_SUBMITDELIVERYRESULT']._serialized_start=816
-  _globals['_SUBMITDELIVERYRESULT']._serialized_end=950
-  _globals['_GETDELIVERYREQUEST']._serialized_start=952
-  _globals['_GETDELIVERYREQUEST']._serialized_end=1034
-  _globals['_GETDELIVERYRESPONSE']._serialized_start=1036
-  _globals['_GETDELIVERYRESPONSE']._serialized_end=1107
-  _globals['_DELIVERY']._serialized_start=1110
-  _globals['_DELIVERY']._serialized_end=1438
-  _globals['_LISTDELIVERIESREQUEST']._serialized_start=1441
-  _globals['_LISTDELIVERIESREQUEST']._serialized_end=1846
-  _globals['_CHANGEREQUESTFILTER']._serialized_start=1848
-  _globals['_CHANGEREQUESTFILTER']._serialized_end=1972
-  _globals['_LISTDELIVERIESRESPONSE']._serialized_start=1974
-  _globals['_LISTDELIVERIESRESPONSE']._serialized_end=2075
-  _globals['_INGRESSSERVICE']._serialized_start=2391
-  _globals['_INGRESSSERVICE']._serialized_end=2864
+  _globals['_SUBMITDELIVERYREQUEST']._serialized_end=497
+  _globals['_SUBMITDELIVERYRESPONSE']._serialized_start=500
+  _globals['_SUBMITDELIVERYRESPONSE']._serialized_end=698
+  _globals['_SUBMITDELIVERIESREQUEST']._serialized_start=700
+  _globals['_SUBMITDELIVERIESREQUEST']._serialized_end=808
+  _globals['_SUBMITDELIVERIESRESPONSE']._serialized_start=810
+  _globals['_SUBMITDELIVERIESRESPONSE']._serialized_end=897
+  _globals['_SUBMITDELIVERYRESULT']._serialized_start=900
+  _globals['_SUBMITDELIVERYRESULT']._serialized_end=1034
+  _globals['_GETDELIVERYREQUEST']._serialized_start=1036
+  _globals['_GETDELIVERYREQUEST']._serialized_end=1118
+  _globals['_GETDELIVERYRESPONSE']._serialized_start=1120
+  _globals['_GETDELIVERYRESPONSE']._serialized_end=1191
+  _globals['_DELIVERY']._serialized_start=1194
+  _globals['_DELIVERY']._serialized_end=1522
+  _globals['_LISTDELIVERIESREQUEST']._serialized_start=1525
+  _globals['_LISTDELIVERIESREQUEST']._serialized_end=1930
+  _globals['_CHANGEREQUESTFILTER']._serialized_start=1932
+  _globals['_CHANGEREQUESTFILTER']._serialized_end=2056
+  _globals['_LISTDELIVERIESRESPONSE']._serialized_start=2058
+  _globals['_LISTDELIVERIESRESPONSE']._serialized_end=2159
+  _globals['_INGRESSSERVICE']._serialized_start=2475
+  _globals['_INGRESSSERVICE']._serialized_end=2948
 # @@protoc_insertion_point(module_scope)

@@ -97,6 +97,7 @@ class SubmitDeliveryRequest(_message.Message):
     EVENT_FIELD_NUMBER: _builtins.int
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     endpoint: _builtins.str
     """Registered endpoint that the delivery belongs to."""
     delivery_id: _builtins.str
@@ -107,6 +108,10 @@ class SubmitDeliveryRequest(_message.Message):
     """Media type of the body; "application/json" when empty."""
     body: _builtins.bytes
     """Raw body."""
+    traceparent: _builtins.str
+    """W3C trace context that its work continues, for deliveries of several traces in one list; the
+    call's own when empty.
+    """
     def __init__(
         self,
         *,
@@ -115,10 +120,11 @@ class SubmitDeliveryRequest(_message.Message):
         event: _builtins.str = ...,
         content_type: _builtins.str = ...,
         body: _builtins.bytes = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "content_type", b"content_type", "delivery_id", b"delivery_id", "endpoint", b"endpoint", "event", b"event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "content_type", b"content_type", "delivery_id", b"delivery_id", "endpoint", b"endpoint", "event", b"event", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
