@@ -24,7 +24,8 @@ ON_ONE_STAGE: Mapping[str, Part] = MappingProxyType(
         "submit_unary_vs_echo": intake.submit_unary_vs_echo,
         "webhook_vs_unary": intake.webhook_vs_unary,
         "accept_p99_ms": intake.accept_p99_ms,
-        "peers_one_by_one": intake.peers_one_by_one,
+        "submit_batch_vs_unnest": intake.submit_batch_vs_unnest,
+        "submit_sdk_vs_best_peer": intake.submit_sdk_vs_best_peer,
     }
 )
 """Parts that share a running suite."""

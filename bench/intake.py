@@ -20,6 +20,8 @@ from bench.webhooks import Webhooks
 LARGE_BODIES = 8
 LARGE_BODY_BYTES = 24 * MIB
 IDLE_SECONDS_MAX = 2.0
+OURS = "sdk"
+LISTS_IN_FLIGHT = 2
 TRIAL_S = 0.2
 
 
@@ -28,7 +30,10 @@ def load(
 ) -> Measured:
     """One load on ingress, from a process of its own."""
     ingress = stage.ingress
-    address = stage.webhook_address if kind == "webhook" else ingress.target
+    address = {
+        "webhook": lambda: stage.webhook_address,
+        "unnest": lambda: stage.database_url("unnest"),
+    }.get(kind, lambda: ingress.target)()
     command = [sys.executable, "-m", "bench.load", kind, address]
     command += [f"--tenant={TENANT}", f"--endpoint={ENDPOINT}", f"--seconds={seconds}"]
     command += [f"--in-flight={in_flight}", f"--per-s={per_s}"]
@@ -57,6 +62,17 @@ def submit_unary_vs_echo(stage: Stage, effort: Effort, results: Results) -> None
     results.ratio("submit_unary_vs_echo", measured["unary"] / measured["echo"])
 
 
+def submit_batch_vs_unnest(stage: Stage, effort: Effort, results: Results) -> None:
+    """Lists of 500 deliveries beside the same lists inserted bare, as many at a time."""
+    few = replace(effort, in_flight=LISTS_IN_FLIGHT)
+    measured = medians(
+        {kind: partial(_per_s, stage, kind, few) for kind in ("batch", "unnest")}, effort.rounds
+    )
+    results.figure("submit_batch_per_s", measured["batch"])
+    results.figure("unnest_per_s", measured["unnest"])
+    results.ratio("submit_batch_vs_unnest", measured["batch"] / measured["unnest"])
+
+
 def webhook_vs_unary(stage: Stage, effort: Effort, results: Results) -> None:
     """The HTTP door, its signature and parsing included, beside the gRPC door."""
     measured = medians(
@@ -79,15 +95,23 @@ def accept_p99_ms(stage: Stage, effort: Effort, results: Results) -> None:
     results.figure("accept_idle_p50_ms", idle.p50_ms)
 
 
-def peers_one_by_one(stage: Stage, effort: Effort, results: Results) -> None:
-    """What the peers enqueue one by one, in databases of their own on the same server."""
+def submit_sdk_vs_best_peer(stage: Stage, effort: Effort, results: Results) -> None:
+    """Tasks that submit one at a time through the SDK, beside the same tasks of each peer.
+
+    Each peer has a database of its own on the same server, and keeps the same body.
+    """
     payload = one_text()
-    runs = {
+    peers = {
         peer.name: partial(peer.enqueued_per_s, stage.database_url(peer.name), payload, effort)
         for peer in _present(stage, payload, effort, results)
     }
-    for name, per_s in medians(runs, effort.rounds).items():
-        results.figure(f"peer_{name}_per_s", per_s)
+    measured = medians({OURS: partial(_per_s, stage, OURS, effort), **peers}, effort.rounds)
+    results.figure("submit_sdk_per_s", measured[OURS])
+    for name in peers:
+        results.figure(f"peer_{name}_per_s", measured[name])
+    if peers:
+        best_per_s = max(measured[name] for name in peers)
+        results.ratio("submit_sdk_vs_best_peer", measured[OURS] / best_per_s)
 
 
 def _present(stage: Stage, payload: str, effort: Effort, results: Results) -> list[Peer]:

@@ -12,14 +12,25 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from fencepost.channel import ChannelSettings, connect
 from fencepost.ingress.v1 import ingress_pb2 as pb
 from fencepost.ingress.v1.ingress_pb2_grpc import IngressServiceStub
+from fencepost.submitting import Submitter
+from psycopg_pool import AsyncConnectionPool
 
 from bench.payloads import EVENT, Delivery, deliveries
 from bench.webhooks import Webhooks
+
+BATCH_ITEMS: Final = 500
+UNNEST_TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS kept (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL, body bytea NOT NULL
+    )
+"""
+UNNEST_INSERT: Final = "INSERT INTO kept (id, body) SELECT * FROM unnest(%s::text[], %s::bytea[])"
 
 Submit = Callable[[], Awaitable[int]]
 """Submits what comes next; returns how many deliveries that were."""
@@ -131,7 +142,63 @@ async def webhook(given: argparse.Namespace) -> AsyncIterator[Submit]:
         yield submit
 
 
-KINDS: Mapping[str, Callable[[argparse.Namespace], Any]] = {"unary": unary, "webhook": webhook}
+@asynccontextmanager
+async def sdk(given: argparse.Namespace) -> AsyncIterator[Submit]:
+    """One delivery at a time through the SDK, which batches by itself."""
+    made = deliveries()
+    async with connect(_settings(given)) as channel, Submitter(channel) as submitter:
+
+        async def submit() -> int:
+            must_be_accepted(await submitter.submit(request(next(made), given.endpoint)))
+            return 1
+
+        yield submit
+
+
+@asynccontextmanager
+async def batch(given: argparse.Namespace) -> AsyncIterator[Submit]:
+    """SubmitDeliveries, a list a call."""
+    made = deliveries()
+    async with connect(_settings(given)) as channel:
+        stub: Any = IngressServiceStub(channel)
+
+        async def submit() -> int:
+            listed = [request(each, given.endpoint) for each in islice(made, BATCH_ITEMS)]
+            response = await stub.SubmitDeliveries(pb.SubmitDeliveriesRequest(deliveries=listed))
+            for result in response.results:
+                must_be_accepted(result.taken)
+            return len(listed)
+
+        yield submit
+
+
+@asynccontextmanager
+async def unnest(given: argparse.Namespace) -> AsyncIterator[Submit]:
+    """The least that keeps a list in PostgreSQL: one INSERT from arrays, of ids and bodies."""
+    made = deliveries()
+    async with AsyncConnectionPool(
+        given.address, min_size=given.in_flight, max_size=given.in_flight, open=False
+    ) as pool:
+        async with pool.connection() as connection:
+            await connection.execute(UNNEST_TABLE)
+
+        async def submit() -> int:
+            listed = list(islice(made, BATCH_ITEMS))
+            arrays = [[each.delivery_id for each in listed], [each.body for each in listed]]
+            async with pool.connection() as connection:
+                await connection.execute(UNNEST_INSERT, arrays, binary=True)
+            return len(listed)
+
+        yield submit
+
+
+KINDS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
+    "unary": unary,
+    "webhook": webhook,
+    "sdk": sdk,
+    "batch": batch,
+    "unnest": unnest,
+}
 
 
 def _settings(given: argparse.Namespace) -> ChannelSettings:
