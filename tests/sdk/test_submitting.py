@@ -101,15 +101,16 @@ async def test_each_is_told_its_own_refusal_as_its_class(
 ) -> None:
     ingress.gate.set()
 
-    conflict, taken, away = await asyncio.gather(
-        *(submitter.submit(delivery(name)) for name in ("conflict", "d-1", "away")),
-        return_exceptions=True,
-    )
+    names = ("conflict", "d-1", "away")
+    conflict, taken, away = [asyncio.create_task(submitter.submit(delivery(n))) for n in names]
 
-    assert isinstance(conflict, DeliveryConflict)
-    assert conflict.delivery_id == "conflict"
-    assert isinstance(taken, pb.SubmitDeliveryResponse)
-    assert isinstance(away, DatabaseUnavailable)
+    with pytest.raises(DeliveryConflict) as refused:
+        await conflict
+    with pytest.raises(DatabaseUnavailable):
+        await away
+
+    assert refused.value.delivery_id == "conflict"
+    assert (await taken).first_delivery_id == "d-1"
     assert len(ingress.calls) == 1
 
 
