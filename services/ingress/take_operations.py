@@ -61,29 +61,29 @@ async def take_in(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> T
 
 
 async def _take_part(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> TakenIn:
-    marks = await markers_operations.mark(tx, items, ttl_seconds)
-    same_body = await bodies_operations.first_deliveries(tx, marks.fresh, ttl_seconds)
-    fresh = {n: each for n, each in marks.fresh.items() if n not in same_body}
+    marked = await markers_operations.mark(tx, items, ttl_seconds)
+    same_body = await bodies_operations.first_deliveries(tx, marked.fresh, ttl_seconds)
+    fresh = {n: each for n, each in marked.fresh.items() if n not in same_body}
     judged = await change_requests_operations.judge(tx, fresh)
     attempts = await unwanted_operations.end_leases(tx, judged.unwanted)
     works = await intents_operations.make(tx, fresh, judged.verdicts)
     await unwanted_operations.settle(tx, judged.unwanted, attempts)
     bodies = await _first_results(
         tx,
-        [_of(marks.fresh[n].item.submission, delivery_id) for n, delivery_id in same_body.items()],
+        [_of(marked.fresh[n].item.submission, delivery_id) for n, delivery_id in same_body.items()],
     )
     fates = _fates(fresh, judged.verdicts, works)
     fates |= {n: _same_body(first) for n, first in zip(same_body, bodies.results, strict=True)}
-    await _store(tx, marks.fresh, judged.verdicts, fates)
+    await _store(tx, marked.fresh, judged.verdicts, fates)
     await bodies_operations.let_go(
         tx, [each.item for n, each in fresh.items() if n not in works or not works[n].made]
     )
-    repeated = [n for n in range(len(items)) if n in marks.repeated]
+    repeated = [n for n in range(len(items)) if n in marked.repeated]
     ids = await _first_results(tx, [items[n].submission for n in repeated])
     answers: dict[int, SubmissionOutcome] = {
-        **{n: _told(each.item, fates[n]) for n, each in marks.fresh.items()},
+        **{n: _told(each.item, fates[n]) for n, each in marked.fresh.items()},
         **dict(zip(repeated, ids.results, strict=True)),
-        **{n: _conflict(items[n].submission) for n in marks.conflicting},
+        **{n: _conflict(items[n].submission) for n in marked.conflicting},
     }
     filled = {queue for work in works.values() for queue in work.filled_queues}
     return TakenIn(

@@ -20,7 +20,7 @@ RIVAL_GONE_MAX = 3
 
 
 @dataclass(frozen=True)
-class Marks:
+class Marked:
     """Deliveries by their place in the list."""
 
     fresh: dict[int, Fresh]
@@ -28,7 +28,7 @@ class Marks:
     conflicting: frozenset[int]
 
 
-async def mark(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> Marks:
+async def mark(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> Marked:
     """Of several items with one id the first takes it."""
     first: dict[DeliveryKey, int] = {}
     for n, item in enumerate(items):
@@ -39,7 +39,7 @@ async def mark(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> Mark
     others = [n for n in range(len(items)) if n not in fresh]
     bodies = {**held, **{key: wanted[key] for key in taken}}
     same = frozenset(n for n in others if bodies[_key(items[n])] == items[n].body_sha256)
-    return Marks(fresh, same, frozenset(others) - same)
+    return Marked(fresh, same, frozenset(others) - same)
 
 
 async def _take(

@@ -113,9 +113,10 @@ class _Open:
     is_superseded: bool
 
 
+# What has no head yet is of no generation: it is unwanted while the change request is closed.
 _LOCK_OPEN = statement("""
     SELECT i.tenant, i.intent_id,
-        i.generation <= n.superseded_through
+        i.head_sha IS NOT NULL AND i.generation <= n.superseded_through
             AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%' AS is_superseded
     FROM (
         SELECT *
@@ -127,12 +128,12 @@ _LOCK_OPEN = statement("""
         OFFSET 0
     ) AS n
     JOIN intents AS i USING (tenant, forge_instance, repo_id, number)
-    WHERE i.status = 'open' AND (
-        i.generation <= n.abandoned_through OR (
-            i.generation <= n.superseded_through
+    WHERE i.status = 'open' AND CASE
+        WHEN i.head_sha IS NULL THEN n.abandoned_through > n.superseded_through
+        WHEN i.generation <= n.abandoned_through THEN true
+        ELSE i.generation <= n.superseded_through
             AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%'
-        )
-    )
+    END
     ORDER BY i.intent_id
     FOR UPDATE OF i
 """)

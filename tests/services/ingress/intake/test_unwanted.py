@@ -87,6 +87,23 @@ async def test_what_a_person_asked_for_outlives_a_push_and_ends_with_the_change_
     assert (await status(desk, running))[0] == ("abandoned" if after_push == "open" else after_push)
 
 
+@pytest.mark.guarantee("I7", "I9")
+async def test_what_waits_for_its_head_ends_only_while_the_change_request_is_closed(
+    desk: Desk,
+) -> None:
+    pr = await change_request(desk)
+    pending: dict[str, Any] = {"suffix": "manual-9", "head_sha": None, "generation": 0}
+    first = await desk.rows.intent(pr, **pending)
+    await desk.take("d-1", PUSH)
+    assert (await status(desk, first))[0] == "open"
+    await desk.take("d-2", pull("closed", head_sha=B, at=2))
+    assert (await status(desk, first))[0] == "abandoned"
+    await desk.take("d-3", pull("reopened", head_sha=B, at=3))
+    second = await desk.rows.intent(pr, **pending)
+    await desk.take("d-4", pull("synchronize", before=B, head_sha=C, at=4))
+    assert (await status(desk, second))[0] == "open"
+
+
 @pytest.mark.guarantee("I9")
 async def test_when_it_is_unclear_nothing_is_superseded(desk: Desk) -> None:
     await desk.take("d-1", pull(head_sha=A))
