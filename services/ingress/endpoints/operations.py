@@ -106,15 +106,19 @@ class EndpointOperations:
         Raises FieldInvalid, SealingKeyUnknown, SecretTampered; then nothing is written.
         """
         _check(command, limit_bytes=self.limit_bytes)
-        return await self._surely(lambda tx: put(tx, self.keyring, command))
+        return await self._surely(
+            lambda tx: put(tx, self.keyring, command), lambda outcome: bool(outcome.changes)
+        )
 
     async def disable(self, admin: Admin, name: str, reason: str) -> Stored:
         """Ends its service; again it changes nothing. Keeps W7, X8. Raises ResourceNotFound."""
-        return await self._surely(lambda tx: disable(tx, admin, name, reason))
+        return await self._surely(lambda tx: disable(tx, admin, name, reason), lambda _: True)
 
     async def rotate(self, command: RotateSecret) -> RotateOutcome:
         """Adds a newest secret. Keeps I5, K1, K2, W7, X8. Raises ResourceNotFound, FieldInvalid."""
-        return await self._surely(lambda tx: rotate(tx, self.keyring, command))
+        return await self._surely(
+            lambda tx: rotate(tx, self.keyring, command), lambda outcome: outcome.rotated
+        )
 
     async def page(self, tenant: str | None, *, size: int, token: str) -> Page:
         """One page; raises FieldInvalid for a token that was never given out."""
@@ -126,21 +130,30 @@ class EndpointOperations:
                 raise FieldInvalid(violations=[("page_token", sentence)])
         return await self.database.read(lambda tx: page(tx, tenant, after, size))
 
-    async def _surely(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    async def _surely(
+        self, work: Callable[[Transaction], Awaitable[T]], changes: Callable[[T], bool]
+    ) -> T:
         """Runs the work; when the COMMIT's answer is lost, runs it again to learn it (X6).
 
-        The second run tells of nothing changed where the first one counts.
+        Where the second run finds nothing to change, the first one counts, and what it found.
         """
+        found: list[T] = []
+
+        async def noted(tx: Transaction) -> T:
+            found[:] = [await work(tx)]
+            return found[0]
+
         try:
-            return await self.database.run(work)
+            return await self.database.run(noted)
         except DatabaseUnavailable as lost:
             if not lost.outcome_unknown:
                 raise
             unknown = lost
         try:
-            return await self.database.run(work)
+            again = await self.database.run(work)
         except DatabaseUnavailable:
             raise unknown from None
+        return again if changes(again) else found[0]
 
 
 async def put(tx: Transaction, keyring: Keyring, command: PutEndpoint) -> PutOutcome:

@@ -12,11 +12,12 @@ from fencepost.ingress.v1 import endpoints_pb2 as pb
 from fencepost.ingress.v1 import endpoints_pb2_grpc, ingress_pb2, ingress_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
 
+from shared.sealing import new_key_line
 from tests.database_server import DatabaseServer, as_service
 from tests.services.ingress.pulls import pull
 from tests.services.ingress.served import Served, served
 from tests.services.ingress.test_servicer import add_key
-from tests.services.ingress.webhooks.posting import Door, as_sent, opened
+from tests.services.ingress.webhooks.posting import Door, as_sent, opened, signed
 from tests.signing import github_signature
 from tests.waiting import until_sync
 
@@ -33,9 +34,7 @@ def door(database_server: DatabaseServer) -> Iterator[Door]:
 @pytest.fixture(scope="module")
 def beside(door: Door) -> Iterator[Served]:
     """A second replica on the same database."""
-    info = door.owner.info
-    owner_url = f"postgresql://{info.user}:{info.password}@{info.host}:{info.port}/{info.dbname}"
-    with served(as_service(owner_url, "ingress")) as beside:
+    with served(as_service(door.owner_url, "ingress")) as beside:
         yield beside
 
 
@@ -151,6 +150,19 @@ async def test_an_endpoint_may_have_a_smaller_limit_at_both_doors(
         with pytest.raises(BodyTooLarge) as refused:
             await deliveries.SubmitDelivery(submission)
     assert refused.value.limit_bytes == 1024
+
+
+@pytest.mark.guarantee("K1")
+def test_where_the_sealing_key_is_missing_nobody_is_told_off(door: Door) -> None:
+    url = as_service(door.owner_url, "ingress")
+    with served(url, {"INGRESS_SEALING_KEYS": new_key_line("another")}) as keyless:
+        body = pull()
+        answer = door.client.post(
+            f"http://{keyless.webhooks}/webhooks/github/github", content=body, headers=signed(body)
+        )
+        assert (answer.status_code, answer.json()["reason"]) == (503, "SEALING_KEY_UNKNOWN")
+        assert "retry-after" in answer.headers
+        until_sync(lambda: keyless.logged("a secret does not open"), what="it to be logged")
 
 
 @pytest.mark.guarantee("X8")
