@@ -27,6 +27,9 @@ PUT = "PutEndpoint"
 DISABLE = "DisableEndpoint"
 ROTATE = "RotateEndpointSecret"
 
+ENDPOINTS_PER_TENANT_MAX = 1000
+"""Every replica reads all endpoints of all tenants every two seconds."""
+
 NO_SECRET = "must be set for a new endpoint"
 
 
@@ -164,6 +167,9 @@ async def put(tx: Transaction, keyring: Keyring, command: PutEndpoint) -> PutOut
         changes = rules.changes(None, declared)
         if command.secret is None:
             raise FieldInvalid(violations=[("secret", NO_SECRET)])
+        if await store.count_endpoints(tx, tenant=tenant) >= ENDPOINTS_PER_TENANT_MAX:
+            sentence = f"would be more than the {ENDPOINTS_PER_TENANT_MAX} that a tenant may have"
+            raise FieldInvalid(violations=[("endpoint.name", sentence)])
         if command.validate_only:
             return PutOutcome(stored=None, created=True, changes=tuple(changes))
         if await store.insert_endpoint(tx, _write(tenant, declared)):

@@ -59,6 +59,16 @@ async def insert_endpoint(tx: Transaction, new: EndpointWrite) -> bool:
     return await tx.execute(_INSERT_ENDPOINT, **vars(new)) == 1
 
 
+_COUNT_ENDPOINTS = statement("""
+    SELECT count(*) FROM endpoints WHERE tenant = %(tenant)s
+""")
+
+
+async def count_endpoints(tx: Transaction, *, tenant: str) -> int:
+    """How many the tenant has, disabled ones included."""
+    return await tx.one(_COUNT_ENDPOINTS, int, tenant=tenant) or 0
+
+
 _UPDATE_ENDPOINT = statement("""
     UPDATE endpoints
     SET proof = %(proof)s, routes = %(routes)s::text::jsonb, bot_ids = %(bot_ids)s,

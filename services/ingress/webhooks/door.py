@@ -61,6 +61,7 @@ ROUTES = (
     "/webhooks/{forge}/{endpoint}",
     "/webhooks/{forge}/{tenant}/{endpoint}",
     "/webhooks/{forge}",
+    "/api/v1/webhooks/{forge}",
 )
 """Without an endpoint's name: the forge's only one. Without a tenant: who first took the name."""
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from fencepost.errors import FieldInvalid, ResourceNotFound
 
+from services.ingress.endpoints import operations
 from services.ingress.endpoints.model import DraftPolicy, ForgeKind, Proof, Route
 from services.ingress.endpoints.operations import Stored
 from services.ingress.endpoints.rules import Change
@@ -186,6 +187,17 @@ async def test_pages_hold_the_tenants_endpoints_by_name(office: Office) -> None:
 async def test_a_tenant_whose_name_fits_no_address_is_refused(office: Office) -> None:
     with pytest.raises(FieldInvalid, match="letters, digits"):
         await office.put(tenant="a/b")
+
+
+async def test_a_tenant_has_no_more_endpoints_than_it_may(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "ENDPOINTS_PER_TENANT_MAX", 1)
+    await office.put()
+    with pytest.raises(FieldInvalid, match="more than the 1 that a tenant may have"):
+        await office.put(declared(name="second"))
+    await office.put(declared(bot_ids=frozenset({7})))
+    assert (await office.put(tenant="other")).created
 
 
 async def test_the_declaration_comes_back_whole(office: Office) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from services.ingress.settings import IngressSettings
 from tests.database_server import DatabaseServer
-from tests.services.ingress.pulls import HEAD, SECRET, pull, real
+from tests.services.ingress.pulls import HEAD, SECRET, TENANT, pull, real
 from tests.services.ingress.webhooks.posting import LIMIT_BYTES, PATH, Change, Door, opened, signed
 from tests.services.ingress.webhooks.raw_posting import head_of, raw
 from tests.signing import github_signature
@@ -198,6 +198,15 @@ def test_a_body_without_end_is_refused_at_the_limit(door: Door) -> None:
 
 def test_other_methods_are_not_webhooks(door: Door) -> None:
     assert door.client.get(f"http://{door.ingress.webhooks}{PATH}").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/webhooks/github", "/api/v1/webhooks/github", f"/webhooks/github/{TENANT}/github"]
+)
+def test_the_only_endpoint_has_shorter_and_longer_addresses(door: Door, path: str) -> None:
+    ping = signed(b"{}", x_github_delivery=path, x_github_event="ping")
+    assert door.post(b"{}", ping, path).status_code == 200
+    assert door.post(b"{}", ping, path.replace("github", "gitea")).status_code == 404
 
 
 @pytest.mark.guarantee("I1", "I4", "I12")
