@@ -24,7 +24,7 @@ COMMANDS_MAX = 10
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _COMMAND = re.compile(r"/([a-z][a-z0-9-]{0,49})(?:[ \t].*)?")
-_FENCE = re.compile(r" {0,3}(`{3,}(?!.*`)|~{3,}).*")
+_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,}).*")
 _FENCE_END = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from services.ingress.body_rules import JSON, HugeNumber, read_document
@@ -103,11 +103,18 @@ def documents(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any
     return st.dictionaries(st.sampled_from(_NAMES) | st.text(max_size=5), values, max_size=6)
 
 
-def patient(share: float) -> Callable[[F], F]:
-    """Gives a test its share of all examples, and the time for them."""
+def patient(share: float, *, shrinks: bool = True) -> Callable[[F], F]:
+    """Gives a test its share of all examples, and the time for them.
+
+    Making a failing example small tries it again thousands of times: nothing for the wire.
+    """
     examples = max(1, round(EXAMPLES * share))
-    odd_is_welcome = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    settled = settings(deadline=None, max_examples=examples, suppress_health_check=odd_is_welcome)
+    settled = settings(
+        deadline=None,
+        max_examples=examples,
+        phases=[phase for phase in Phase if shrinks or phase not in (Phase.shrink, Phase.explain)],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
     def patiently(test: F) -> F:
         return cast(F, pytest.mark.timeout(TIMEOUT_S + examples)(settled(test)))

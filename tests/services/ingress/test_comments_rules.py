@@ -1,6 +1,7 @@
 """What counts as a command in a comment, and whose comments count."""
 
 import re
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from services.ingress.comments_rules import (
     COMMANDS_MAX,
+    COMMENT_CHARACTERS_MAX,
     Comment,
     commands_of,
     read_commands,
@@ -98,6 +100,12 @@ def test_what_is_quoted_fenced_or_hidden_is_no_command(
     text: str, commands: tuple[str, ...]
 ) -> None:
     assert commands_of(text) == commands
+
+
+def test_a_line_made_of_marks_costs_no_more_than_another() -> None:
+    began_s = process_time()
+    assert commands_of("`" * (COMMENT_CHARACTERS_MAX - 10) + "x`\n/fix") == ("fix",)
+    assert process_time() - began_s < 0.1
 
 
 def test_a_comment_gives_a_bounded_number_of_commands() -> None:

@@ -131,7 +131,7 @@ def door(database_server: DatabaseServer) -> Iterator[InProcess]:
 
 
 @pytest.mark.guarantee("I5", "I8", "X4")
-@patient(1 / 10)
+@patient(1 / 10, shrinks=False)
 @given(sent=requests())
 def test_every_request_is_answered_and_only_what_is_proven_leaves_rows(
     door: InProcess, sent: Sent
