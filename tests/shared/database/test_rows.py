@@ -6,8 +6,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 import pytest
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import Format
 
 from shared.database import Database, Transaction, statement
+from shared.database.adapters import ADAPTERS
 from shared.database.rows import RowShapeError, TooManyRowsError
 from tests.shared.database.conftest import settings_for
 
@@ -96,12 +99,25 @@ async def test_values_travel_both_ways_and_keep_their_type(db: Database) -> None
             ("double precision", 0.1),
             ("jsonb", {"a": [1, None, "☃"]}),
             ("bigint[]", [1, 2**40]),
-            ("text[]", ["a", 'quoted " ,{}', ""]),
+            ("text[]", ["a", 'quoted " ,{}', "", None, "\\x00", "NULL"]),
+            ("text[]", []),
+            ("text[]", [None]),
+            ("bytea[]", [b"\x00\xff" * 5000, None, b""]),
+            ("boolean[]", [True, None]),
+            ("timestamptz[]", [datetime.fromisoformat("2026-01-02T03:04:05.678901+00:00")]),
+            ("jsonb[]", [{"a": [1, None, "☃"]}, None]),
         ):
             typed = statement(st.text.replace("{}", kind))
             assert await tx.one(typed, type(value), value=value) == value
 
     await db.read(there_and_back)
+
+
+@pytest.mark.parametrize("values", [[1, 2**40], ["a"], [b"a"], [True], [Colour.RED]], ids=repr)
+def test_arrays_travel_in_binary(values: list[object]) -> None:
+    sent = Transformer(ADAPTERS)
+    sent.dump_sequence([values], [PyFormat.AUTO])
+    assert sent.formats == [Format.BINARY]
 
 
 async def test_an_enum_is_sent_as_its_text(db: Database) -> None:
