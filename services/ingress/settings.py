@@ -69,7 +69,7 @@ class IngressSettings(CallerSettings):
         description="A larger body is taken in by itself, beside those that share a transaction.",
     )
     large_bodies_bytes_max: int = Field(
-        default=64 * MIB,
+        default=32 * MIB,
         ge=MIB,
         le=16_384 * MIB,
         description="Bytes of large bodies taken in at once; more of them wait their turn.",
