@@ -26,7 +26,7 @@ async def named_by(tx: Transaction, items: Sequence[Item]) -> set[KeyParts]:
 
 def verdict_on(item: Item, asks: WorkAsked, known: Mapping[KeyParts, Known | None]) -> Verdict:
     """Work on each change request that is not closed, at its present generation."""
-    numbers = _numbers(asks) or tuple(_open_at(item, asks, known))
+    numbers = _numbers(asks) or tuple(_at_commit(item, asks, known))
     records = [(number, known.get(item.change_request(number))) for number in numbers]
     targets = tuple(
         _target(number, asks.head_sha, record)
@@ -46,10 +46,12 @@ def _target(number: int, head_sha: str | None, record: Known | None) -> Target:
 
 
 def _numbers(asks: WorkAsked) -> tuple[int, ...]:
-    return tuple(sorted(asks.pull_numbers)) if asks.number is None else (asks.number,)
+    return tuple(sorted({*asks.pull_numbers})) if asks.number is None else (asks.number,)
 
 
-def _open_at(item: Item, asks: WorkAsked, known: Mapping[KeyParts, Known | None]) -> Iterator[int]:
+def _at_commit(
+    item: Item, asks: WorkAsked, known: Mapping[KeyParts, Known | None]
+) -> Iterator[int]:
     for (tenant, instance, repo_id, number), record in sorted(known.items(), key=itemgetter(0)):
         is_here = (tenant, instance, repo_id) == item.change_request(number)[:3]
         if is_here and record is not None and record.head_sha == asks.head_sha:

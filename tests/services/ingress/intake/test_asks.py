@@ -177,7 +177,7 @@ async def test_a_check_without_pull_requests_is_found_by_its_commit(
 
 async def test_a_check_names_its_pull_requests(asking: Asking) -> None:
     await asking.desk.take("d-0", pull("closed", number=5))
-    await asking.take("d-1", rerun(pull_numbers=(7, 5, 2)))
+    await asking.take("d-1", rerun(pull_numbers=(7, 5, 2, 7)))
     numbers = [key.partition("@")[0] for key, _, _ in await asking.made()]
     assert numbers == ["2", "7"]
     closed = await asking.take("d-2", rerun(pull_numbers=(5,)))
