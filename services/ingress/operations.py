@@ -31,9 +31,9 @@ from services.ingress.body_rules import MalformedError, check_word, is_storable,
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.intake.items import Item
 from services.ingress.large_bodies import apart
-from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
 from services.ingress.list_operations import Page
 from services.ingress.list_store import DeliveryFilter
+from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
 from services.ingress.rules import admitted
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
