@@ -1,10 +1,11 @@
 """Measures ours and peers on one durable database in one run: `python -m bench [PART …]`.
 
 Every part runs its contenders in turns and tells medians. Prints a table, and what is missed;
-writes bench/results.json. Exits 0 unless something could not be measured at all.
+writes bench/results.json. A part that could not be measured is told as absent, with the reason.
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench import intake
+from bench.peer_runs import PeerAbsentError
 from bench.results import RESULTS, Results
 from bench.rounds import Effort
 from bench.runtime_echo import runtime_echo_vs_bare_echo
 from bench.stage import Stage, staged
+from bench.webhooks import RefusedError
 
 Part = Callable[[Stage, Effort, Results], None]
 
@@ -32,6 +35,9 @@ ON_ONE_STAGE: Mapping[str, Part] = MappingProxyType(
 
 ALONE: Mapping[str, Part] = MappingProxyType({"hwm_mb_8x24mb": intake.hwm_mb_8x24mb})
 """Parts that need a suite which nobody used before."""
+
+NOT_MEASURED = (subprocess.CalledProcessError, RefusedError, PeerAbsentError)
+"""What keeps a part from being measured, and no other."""
 
 WITHOUT_STAGE = "runtime_echo_vs_bare_echo"
 PARTS = (WITHOUT_STAGE, *ON_ONE_STAGE, *ALONE)
@@ -62,19 +68,22 @@ def measure(parts: Sequence[str], effort: Effort, results: Results) -> dict[str,
     server: dict[str, str] = {}
     if WITHOUT_STAGE in parts:
         runtime_echo_vs_bare_echo(effort, results)
-    together = [part for name, part in ON_ONE_STAGE.items() if name in parts]
-    alone = [part for name, part in ALONE.items() if name in parts]
-    for group in [together, *([part] for part in alone)]:
+    together = {name: part for name, part in ON_ONE_STAGE.items() if name in parts}
+    alone = ({name: part} for name, part in ALONE.items() if name in parts)
+    for group in (together, *alone):
         if group:
             server = _on_a_stage(group, effort, results)
     return server
 
 
-def _on_a_stage(group: list[Part], effort: Effort, results: Results) -> dict[str, str]:
+def _on_a_stage(group: Mapping[str, Part], effort: Effort, results: Results) -> dict[str, str]:
     temporary = tempfile.TemporaryDirectory(prefix="fencepost-bench-")
     with temporary as folder, staged(Path(folder)) as stage:
-        for part in group:
-            part(stage, effort, results)
+        for name, part in group.items():
+            try:
+                part(stage, effort, results)
+            except NOT_MEASURED as failure:
+                results.absent[name] = str(failure).partition("\n")[0]
         return stage.settings_of_server()
 
 
