@@ -1,4 +1,5 @@
-"""Every RPC of every contract, asked by one tenant for what is another's (X8).
+"""Every RPC of every contract, asked by one tenant for what is another's (X8), or without its
+scope (X2).
 
 `PROBES` has a row for each: how the other's id is presented, and what must come back. Whatever
 comes, the other tenant's rows stay as they are.
@@ -38,6 +39,42 @@ PROBES = {
     for name, probes in service.PROBES.items()
 }
 """By RPC: every way in which another tenant's id can be presented to it."""
+
+ANY = "any"
+SCOPES = {
+    "fencepost.common.v1.ServerInfoService.GetServerInfo": "any",
+    "fencepost.dispatcher.v1.CheckpointService.Flush": "work",
+    "fencepost.dispatcher.v1.CheckpointService.GetRun": "work",
+    "fencepost.dispatcher.v1.IntentService.EnqueueIntents": "intents_write",
+    "fencepost.dispatcher.v1.IntentService.GetIntent": "intents_read",
+    "fencepost.dispatcher.v1.DispatchService.Work": "work",
+    "fencepost.dispatcher.v1.DispatchService.FetchPayload": "work",
+    "fencepost.dispatcher.v1.DispatchService.Wake": "wake",
+    "fencepost.ingress.v1.EndpointService.PutEndpoint": "endpoints_admin",
+    "fencepost.ingress.v1.EndpointService.ListEndpoints": "endpoints_admin",
+    "fencepost.ingress.v1.EndpointService.DisableEndpoint": "endpoints_admin",
+    "fencepost.ingress.v1.EndpointService.RotateEndpointSecret": "endpoints_admin",
+    "fencepost.ingress.v1.IngressService.SubmitDelivery": "deliveries_write",
+    "fencepost.ingress.v1.IngressService.SubmitDeliveries": "deliveries_write",
+    "fencepost.ingress.v1.IngressService.GetDelivery": "deliveries_read",
+    "fencepost.ingress.v1.IngressService.ListDeliveries": "deliveries_read",
+    "fencepost.publisher.v1.ConnectionService.PutConnection": "connections_admin",
+    "fencepost.publisher.v1.ConnectionService.ListConnections": "connections_admin",
+    "fencepost.publisher.v1.ConnectionService.DisableConnection": "connections_admin",
+    "fencepost.publisher.v1.ConnectionService.RotateSealingKey": "connections_admin",
+    "fencepost.publisher.v1.LedgerService.GetPublication": "status_read",
+    "fencepost.publisher.v1.LedgerService.HoldPublications": "operate",
+    "fencepost.publisher.v1.LedgerService.ReleaseHold": "operate",
+    "fencepost.publisher.v1.PublishService.PublishReview": "publish",
+    "fencepost.publisher.v1.PublishService.ResolveHead": "heads_read",
+    "fencepost.watchdog.v1.AccessService.CreateKey": "keys_admin",
+    "fencepost.watchdog.v1.AccessService.RotateKey": "keys_admin",
+    "fencepost.watchdog.v1.AccessService.RevokeKey": "keys_admin",
+    "fencepost.watchdog.v1.AccessService.ListKeys": "keys_admin",
+    "fencepost.watchdog.v1.WatchdogService.GetStatus": "status_read",
+    "fencepost.watchdog.v1.WatchdogService.GetTimeline": "status_read",
+}
+"""By RPC: the one scope that a key must have."""
 
 _numbers = itertools.count(1)
 
@@ -107,6 +144,26 @@ async def test_another_tenants_name_opens_nothing(stage: Stage, ours: Ours, name
         with pytest.raises(ScopeMissing):
             await PROBES[name][0].ask(posing, stage.theirs, method, address)
     assert await their_rows(ours.rows) == before
+
+
+@pytest.mark.guarantee("X2")
+@pytest.mark.parametrize("name", [name for name, scope in SCOPES.items() if scope != ANY])
+async def test_every_other_scope_together_is_not_enough(
+    stage: Stage, ours: Ours, name: str
+) -> None:
+    scope, method = SCOPES[name], rpcs()[name]
+    key = await ours.rows.api_key(*(set(ALL_SCOPES) - {scope}), tenant=ours.rows.tenant)
+    before = await their_rows(ours.rows)
+    for address in stage.suite.serving(method):
+        with pytest.raises(ScopeMissing) as refused:
+            await PROBES[name][0].ask(replace(ours, key=key), stage.theirs, method, address)
+        assert refused.value.scope == scope
+        assert refused.value.code is grpc.StatusCode.PERMISSION_DENIED
+    assert await their_rows(ours.rows) == before
+
+
+def test_every_rpc_has_its_scope_declared_here() -> None:
+    assert SCOPES.keys() == rpcs().keys()
 
 
 async def test_the_other_tenant_has_a_row_in_every_table(ours: Ours) -> None:

@@ -1,4 +1,4 @@
-"""The unary calls over the wire: scopes, tenants, fields, answers."""
+"""The unary calls over the wire: keys, tenants, fields, answers."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +14,6 @@ from fencepost.errors import (
     KeyUnknown,
     LeaseLost,
     RequestIdReused,
-    ScopeMissing,
 )
 from fencepost.metadata import AUTHORIZATION, BEARER
 from fencepost.status import from_rpc_error
@@ -33,14 +32,6 @@ SERVICES = {
     "GetRun": "CheckpointService",
     "FetchPayload": "DispatchService",
     "Wake": "DispatchService",
-}
-SCOPES = {
-    "EnqueueIntents": "intents_write",
-    "GetIntent": "intents_read",
-    "Flush": "work",
-    "GetRun": "work",
-    "FetchPayload": "work",
-    "Wake": "wake",
 }
 KEY = key_pb2.Key(forge_instance="github.com", repo_id=5, number=7, head_sha="a" * 40)
 
@@ -98,23 +89,7 @@ async def raw(floor: Floor, api_key: str, rpc: str, sent: Message) -> None:
 
 
 @pytest.mark.guarantee("X2")
-@pytest.mark.parametrize("rpc", SCOPES)
-async def test_every_call_needs_its_scope(floor: Floor, rpc: str) -> None:
-    sent = await request(floor, rpc)
-    before = await written(floor)
-    others = {"work", "wake", "intents_write", "intents_read", "publish"} - {SCOPES[rpc]}
-    async with await floor.line(*others) as line:
-        with pytest.raises(ScopeMissing) as refused:
-            await line.call(rpc, sent)
-    assert refused.value.scope == SCOPES[rpc]
-    assert refused.value.code is grpc.StatusCode.PERMISSION_DENIED
-    assert await written(floor) == before
-    async with await floor.line(SCOPES[rpc]) as line:
-        await line.call(rpc, sent)
-
-
-@pytest.mark.guarantee("X2")
-@pytest.mark.parametrize("rpc", SCOPES)
+@pytest.mark.parametrize("rpc", SERVICES)
 async def test_every_call_needs_a_key(floor: Floor, rpc: str) -> None:
     with pytest.raises(KeyUnknown):
         await raw(floor, "fp_aaaaaaaa_" + "a" * 43, rpc, await request(floor, rpc))
@@ -143,7 +118,9 @@ BAD: list[tuple[str, Message, str]] = [
 async def test_a_wrong_field_is_named_and_nothing_is_done(
     floor: Floor, rpc: str, sent: Message, field: str
 ) -> None:
-    key = await floor.rows.api_key(*set(SCOPES.values()), tenant=floor.rows.tenant)
+    key = await floor.rows.api_key(
+        *("work", "wake", "intents_write", "intents_read"), tenant=floor.rows.tenant
+    )
     before = await written(floor)
     with pytest.raises(FieldInvalid) as refused:
         await raw(floor, key, rpc, sent)
