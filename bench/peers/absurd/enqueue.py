@@ -1,6 +1,6 @@
 """absurd: one function call in the database a job, over psycopg.
 
-Setting: a client holds one connection, so each task has a client of its own (pypi.org/project/
+Setting: a client holds one connection, so each task has a client of its own (the README of
 absurd-sdk, "Asynchronous API"). The schema is the one that absurdctl of the same release brings.
 """
 

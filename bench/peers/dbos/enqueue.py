@@ -1,7 +1,7 @@
 """DBOS: one workflow a job, through its client; its own command brings the schema up to date.
 
 Setting: the client's pool has one connection a task, and as many threads, since its asynchronous
-call runs in a thread (docs.dbos.dev, "DBOS Client", system_database_pool_size).
+call runs in a thread (DBOSClient's own documentation in the package, system_database_pool_size).
 """
 
 import asyncio

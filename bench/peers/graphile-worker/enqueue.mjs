@@ -1,7 +1,7 @@
 // graphile-worker: one function call in the database a job.
 //
-// Setting: worker utilities on a pool of one connection a task (worker.graphile.org, "makeWorkerUtils",
-// option pgPool).
+// Setting: makeWorkerUtils on a pool of one connection a task (option pgPool, in the package's own
+// description of WorkerUtilsOptions).
 import pg from "pg";
 import { makeWorkerUtils } from "graphile-worker";
 import { drive, given } from "./one_by_one.mjs";

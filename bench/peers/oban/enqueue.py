@@ -1,7 +1,7 @@
 """oban: one INSERT a job, over psycopg.
 
 Setting: an instance without queues, which only enqueues, on a pool of one connection a task
-(oban.pro/docs/py, "Installation", client mode).
+(the documentation of Oban and Oban.create_pool in the package, "Client mode").
 """
 
 import asyncio

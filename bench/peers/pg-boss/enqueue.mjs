@@ -1,7 +1,8 @@
 // pg-boss: one INSERT a job.
 //
 // Setting: a pool of one connection a task, without supervision and schedules, which only workers
-// need (timgit.github.io/pg-boss, "constructor", options max, supervise and schedule).
+// need (options max, supervise and schedule, in the package's own description of
+// ConstructorOptions).
 import PgBoss from "pg-boss";
 import { drive, given } from "./one_by_one.mjs";
 

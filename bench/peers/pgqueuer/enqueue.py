@@ -1,7 +1,7 @@
 """pgqueuer: one INSERT a job, over asyncpg.
 
-Setting: asyncpg's pool, one connection a task, the driver that its documentation names for
-applications that share connections (pgqueuer.readthedocs.io, "Database drivers").
+Setting: AsyncpgPoolDriver on one connection a task, which its documentation names for throughput
+under high concurrency (janbjorge.github.io/pgqueuer/reference/drivers).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """procrastinate: one function call in the database a job, over psycopg.
 
 Setting: the asynchronous connector with a pool of one connection a task
-(procrastinate.readthedocs.io, "Connectors").
+(PsycopgConnector's own documentation in the package, pool_args).
 """
 
 import asyncio
