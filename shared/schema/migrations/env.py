@@ -10,6 +10,7 @@ given = context.config.attributes
 if context.is_offline_mode():
     context.configure(
         dialect_name="postgresql",
+        dialect_opts={"paramstyle": "named"},  # with the driver's own every % would be doubled
         target_metadata=metadata,
         version_table_schema=SCHEMA,
         output_buffer=given["output"],
