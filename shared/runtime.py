@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import fencepost
 import structlog
-from fencepost.errors import DatabaseUnavailable, FencepostError, SchemaMismatch
+from fencepost.errors import DatabaseUnavailable, SchemaMismatch
 from fencepost.tls import CertificateUnreadableError
 from opentelemetry.trace import Tracer
 
@@ -194,7 +194,7 @@ class Runtime:
             try:
                 await self.database.ping()
                 await self.schema.check()
-            except FencepostError as problem:
+            except Exception as problem:
                 await server.health.set(serving=False)
                 if isinstance(problem, SchemaMismatch):
                     self.calls.end_streams(self.calls.stream_keys(), problem)

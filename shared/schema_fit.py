@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fencepost.errors import SchemaMismatch
+from fencepost.errors import DatabaseUnavailable, SchemaMismatch
 
 from shared.database import Database, Transaction, statement
 from shared.schema.revision import SCHEMA_REVISION
@@ -56,8 +56,10 @@ class SchemaFit:
         return self.known.revision if self.known is not None else 0
 
     def require(self) -> None:
-        """Raises SchemaMismatch when the schema is known not to fit."""
-        if self.known is not None and not self.fits:
+        """Raises SchemaMismatch; DatabaseUnavailable while the schema was never seen."""
+        if self.known is None:
+            raise DatabaseUnavailable
+        if not self.fits:
             refused = mismatch(self.known)
             assert refused is not None
             raise refused

@@ -233,6 +233,22 @@ async def not_healthy(process: SampleProcess) -> bool:
     return not await healthy(process)
 
 
+async def test_a_check_that_fails_by_itself_stops_the_health_until_it_works_again(
+    url: str, rows: Rows
+) -> None:
+    async with sample(url) as process:
+        await until(lambda: healthy(process), what="health SERVING")
+        await rows.connection.execute(
+            "REVOKE SELECT ON fencepost.schema_revision FROM fencepost_dispatcher"
+        )
+        await until(lambda: not_healthy(process), what="health NOT_SERVING")
+        assert not await ready(process)
+        await rows.connection.execute(
+            "GRANT SELECT ON fencepost.schema_revision TO fencepost_dispatcher"
+        )
+        await until(lambda: healthy(process), what="health SERVING again")
+
+
 @pytest.mark.guarantee("X3")
 @pytest.mark.parametrize(
     "schema",

@@ -74,18 +74,35 @@ async def test_while_the_database_is_away_a_webhook_is_told_to_come_again(
     async with served_beside(proxy.url()) as ingress:
         await refused(ingress)
         await proxy.restore()
-        assert (await post(ingress, pull(number=9), "d-0")).status_code == 202
+        await until(lambda: _taken(ingress, "d-0", 9), deadline_s=15, what="the database")
         proxy.freeze()
         await refused(ingress)
         await proxy.restore()
-        await until(
-            lambda: _status(ingress, 202), deadline_s=15, what="the database to be used again"
-        )
+        await until(lambda: _taken(ingress, "d-1", 7), deadline_s=15, what="the database again")
     assert {row["delivery_id"] for row in await rows.all("deliveries")} == {"d-0", "d-1"}
 
 
-async def _status(ingress: Served, wanted: int) -> bool:
-    return (await post(ingress, pull())).status_code == wanted
+async def _taken(ingress: Served, delivery_id: str, number: int) -> bool:
+    return (await post(ingress, pull(number=number), delivery_id)).status_code == 202
+
+
+@pytest.mark.guarantee("X3")
+async def test_nothing_is_taken_in_before_the_schema_was_seen(
+    proxy: DatabaseProxy, rows: Rows
+) -> None:
+    async def refused_for_the_schema(ingress: Served) -> bool:
+        response = await post(ingress, pull())
+        assert response.status_code == 503
+        return bool(response.json()["reason"] == "SCHEMA_MISMATCH")
+
+    await rows.change("schema_revision", {"singleton": 1}, revision=0)
+    await proxy.cut()
+    async with served_beside(proxy.url()) as ingress:
+        await proxy.restore()
+        await until(
+            lambda: refused_for_the_schema(ingress), deadline_s=15, what="the schema to be seen"
+        )
+    assert await written(rows) == {}
 
 
 MARKER_TAKEN = """
