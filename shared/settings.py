@@ -171,7 +171,7 @@ class RuntimeSettings(BaseSettings):
         default=10_000, ge=100, le=600_000, description="Deadline of a call that came without one."
     )
     message_limit_bytes: int = Field(
-        default=32 * MIB, ge=MIB, le=512 * MIB, description="Largest gRPC message taken or sent."
+        default=32 * MIB, ge=MIB, le=512 * MIB, description="Largest gRPC message taken."
     )
     concurrent_rpcs_max: int = Field(
         default=1000,
