@@ -58,12 +58,14 @@ def _figure(observation: Observation) -> pb.Figure:
             description=figure.description,
             value=observation.value,
             at=_timestamp(observation.at),
+            labels=observation.labels,
         )
     return pb.Figure(
         name=figure.name,
         description=figure.description,
         unobservable_reason=observation.reason,
         at=None if observation.since is None else _timestamp(observation.since),
+        labels=observation.labels,
     )
 
 

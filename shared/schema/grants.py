@@ -196,6 +196,7 @@ _PUBLISHER = (
 _WATCHDOG = (
     *_read(
         "watchdog",
+        "endpoints",
         "delivery_markers",
         "deliveries",
         "change_requests",

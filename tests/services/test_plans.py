@@ -14,6 +14,7 @@ from services.publisher.holds import store as holds
 from services.publisher.ledger import store as ledger
 from services.publisher.ledger import store_fence
 from services.watchdog.access import store as access
+from services.watchdog.status import figures_store
 from services.watchdog.timeline import store as timeline
 from services.watchdog.timeline import work_store
 from shared.database import Statement
@@ -70,11 +71,27 @@ WATCHDOG: dict[str, tuple[Statement, dict[str, Any]]] = {
     "intents": (work_store._INTENTS, {**PULL, "keys": ["k7"], "limit": 1000}),
     "dispatches": (work_store._DISPATCHES, {**OF_INTENTS, "limit": 1000}),
     "running leases": (work_store._LEASES, OF_INTENTS),
+    "last delivery of each endpoint": (figures_store._ENDPOINT_LAST_DELIVERY_AGE, OURS),
+    "deliveries by outcome": (figures_store._DELIVERIES_BY_OUTCOME, {"tenant": "globex"}),
     "flushes": (work_store._FLUSHES, OF_KEYS),
     "publication attempts": (work_store._ATTEMPTS, OF_KEYS),
     "ready": (work_store._READY, OF_INTENTS),
     "waiting": (work_store._WAITING, {**OURS, "intent_ids": [ROWS + each for each in IDS]}),
 }
+QUIET = """
+    INSERT INTO deliveries (tenant, endpoint, delivery_id, forge, forge_instance, event,
+        content_type, body, body_sha256, outcome, received_at)
+    VALUES ('acme', 'quiet', 'd', 'github', 'github.com', 'ping', '', '', '', 'ignored',
+            statement_timestamp() - interval '1 day'),
+        ('globex', 'github', 'd', 'github', 'github.com', 'ping', '', '', '', 'ignored',
+            statement_timestamp());
+    INSERT INTO endpoints (tenant, name, forge, forge_instance, proof, routes, bot_ids,
+        wanted_events, drafts)
+    VALUES ('acme', 'quiet', 'github', 'github.com', 'signature', '[{}]', '{}', '{}', 'ignore'),
+        ('globex', 'github', 'github', 'github.com', 'signature', '[{}]', '{}', '{}', 'ignore')
+"""
+"""An endpoint beside a busy one, and a tenant beside a busy one."""
+
 STATEMENTS = INGRESS | PUBLISHER | WATCHDOG
 
 
@@ -83,6 +100,7 @@ def connection(database_server: DatabaseServer) -> Iterator["psycopg.Connection[
     for owner_url in database_server.each_database():
         with psycopg.connect(owner_url, autocommit=True) as connection:
             flood(connection)
+            connection.execute(QUIET)
             yield connection
 
 

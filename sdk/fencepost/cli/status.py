@@ -51,6 +51,7 @@ def _as_json(figure: "watchdog_pb2.Figure") -> dict[str, Any]:
     is_observed = figure.WhichOneof("observation") == "value"
     return {
         "name": figure.name,
+        "labels": dict(sorted(figure.labels.items())),
         "description": figure.description,
         "value": figure.value if is_observed else None,
         "unobservable_reason": None if is_observed else figure.unobservable_reason,
@@ -73,12 +74,17 @@ def _show(answer: "watchdog_pb2.GetStatusResponse") -> None:
         else:
             told = Text(plain(_why(figure)), style="yellow")
             value = Text("unknown", style="yellow")
-        table.add_row(Text(plain(figure.name)), value, told)
+        table.add_row(Text(plain(_name(figure))), value, told)
     out = console()
     out.print(table)
     if not any(figure.WhichOneof("observation") == "value" for figure in answer.figures):
         out.print()
         out.print(WITHOUT_DATABASE)
+
+
+def _name(figure: "watchdog_pb2.Figure") -> str:
+    labels = [f"{name}={value}" for name, value in sorted(figure.labels.items()) if value]
+    return " ".join([figure.name, *labels])
 
 
 def _value(figure: "watchdog_pb2.Figure") -> str:

@@ -1,11 +1,12 @@
-"""The figures and the statement that observes each, one row with a value and its time.
+"""The figures and the statement that observes each: a value and its time, one row or one a label.
 
 `tenant` NULL stands for all tenants. A value that is NULL means that there was nothing to observe.
 Every statement is bounded by an index or by a table that holds only what is under way, so that a
 long history makes none of them slow.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import psycopg
@@ -13,15 +14,23 @@ from psycopg import errors
 
 from shared.database import Statement, Transaction, statement
 
+READINGS_MAX = 1000
+"""Of one figure: more are not told, and none is left out without a word."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure; `when_nothing` says why there is no value where its query finds none."""
+    """A figure; `when_nothing` says why there is no value where its query finds none.
+
+    `labelled`: there are several, told apart by labels; `when_none` says why there is not one.
+    """
 
     name: str
     description: str
     query: Statement
     when_nothing: str = "there is nothing to observe"
+    labelled: bool = False
+    when_none: str = "there is nothing to observe"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,16 +39,27 @@ class Reading:
 
     value: float | None
     at: datetime
+    labels: Mapping[str, str] = field(init=False, default_factory=dict)
+    since: datetime | None = field(init=False, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledReading(Reading):
+    """What a query found of one of several; `since` says from when on there was nothing."""
+
+    labels: Mapping[str, str]
+    since: datetime | None
 
 
 class NotObservableError(Exception):
     """The database refused the query; the message says why."""
 
 
-async def read_figure(tx: Transaction, figure: Figure, *, tenant: str | None) -> Reading:
+async def read_figure(tx: Transaction, figure: Figure, *, tenant: str | None) -> list[Reading]:
     """Observes the figure now; raises NotObservableError."""
+    into = LabelledReading if figure.labelled else Reading
     try:
-        reading = await tx.one(figure.query, Reading, tenant=tenant)
+        readings = await tx.all(figure.query, into, tenant=tenant)
     except errors.QueryCanceled as error:
         why = "its query took longer than a statement may"
         raise NotObservableError(why) from error
@@ -49,8 +69,9 @@ async def read_figure(tx: Transaction, figure: Figure, *, tenant: str | None) ->
     except psycopg.ProgrammingError as error:
         why = f"its query does not fit the database's schema (SQLSTATE {error.sqlstate})"
         raise NotObservableError(why) from error
-    assert reading is not None, "an aggregate returns one row"
-    return reading
+    if len(readings) > READINGS_MAX:
+        raise NotObservableError(f"there are more than {READINGS_MAX} of them; name a tenant")
+    return list(readings)
 
 
 _DELIVERIES_RECEIVED = statement("""
@@ -74,6 +95,46 @@ _DELIVERIES_RECEIVED = statement("""
         WHERE d.tenant = seen.tenant
             AND d.received_at > statement_timestamp() - interval '1 hour'
     ) AS counted
+""")
+
+_DELIVERIES_BY_OUTCOME = statement("""
+    WITH counted AS (
+        SELECT received.outcome, received.reason, count(*) AS deliveries
+        FROM (
+            SELECT DISTINCT e.tenant FROM endpoints AS e
+            WHERE %(tenant)s::text IS NULL OR e.tenant = %(tenant)s
+        ) AS known, LATERAL (
+            SELECT d.outcome, d.reason FROM deliveries AS d
+            WHERE d.tenant = known.tenant
+                AND d.received_at > statement_timestamp() - interval '1 hour'
+            OFFSET 0
+        ) AS received
+        GROUP BY received.outcome, received.reason
+    )
+    SELECT jsonb_build_object('outcome', known.outcome, 'reason', coalesce(counted.reason, ''))
+            AS labels,
+        coalesce(counted.deliveries, 0)::float8 AS value, statement_timestamp() AS at,
+        NULL::timestamptz AS since
+    FROM unnest(ARRAY['accepted', 'duplicate', 'ignored', 'refused'])
+        WITH ORDINALITY AS known (outcome, turn)
+    LEFT JOIN counted USING (outcome)
+    ORDER BY known.turn, value DESC, counted.reason
+""")
+
+# One more than READINGS_MAX, to see that there are more.
+_ENDPOINT_LAST_DELIVERY_AGE = statement("""
+    SELECT jsonb_build_object('tenant', e.tenant, 'endpoint', e.name) AS labels,
+        extract(epoch FROM statement_timestamp() - newest.received_at)::float8 AS value,
+        statement_timestamp() AS at, e.created_at AS since
+    FROM endpoints AS e
+    LEFT JOIN LATERAL (
+        SELECT d.received_at FROM deliveries AS d
+        WHERE d.tenant = e.tenant AND d.endpoint = e.name AND d.delivery_seq > 0
+        ORDER BY d.received_at DESC LIMIT 1
+    ) AS newest ON true
+    WHERE e.disabled_at IS NULL AND (%(tenant)s::text IS NULL OR e.tenant = %(tenant)s)
+    ORDER BY e.tenant, e.name
+    LIMIT 1001
 """)
 
 _LAST_DELIVERY_AGE = statement("""
@@ -198,6 +259,20 @@ FIGURES: tuple[Figure, ...] = (
         description="How long ago the last delivery was stored.",
         query=_LAST_DELIVERY_AGE,
         when_nothing="no delivery has been stored yet",
+    ),
+    Figure(
+        name="endpoint_last_delivery_age_seconds",
+        description="How long ago the endpoint's last delivery was stored.",
+        query=_ENDPOINT_LAST_DELIVERY_AGE,
+        when_nothing="never heard since it was put",
+        labelled=True,
+        when_none="no endpoint is in use",
+    ),
+    Figure(
+        name="deliveries_last_hour",
+        description="Deliveries stored in the last hour with this outcome, for this reason.",
+        query=_DELIVERIES_BY_OUTCOME,
+        labelled=True,
     ),
     Figure(
         name="intents_open",

@@ -2,13 +2,19 @@
 
 from prometheus_client import Gauge
 
-from services.watchdog.status.operations import Observed, StatusOperations
+from services.watchdog.status.operations import Observation, Observed, StatusOperations
 from shared.metrics import REGISTRY
 
 STATUS_FIGURE = Gauge(
     "status_figure",
     "Each figure of the status over all tenants, by its name; no sample while it is unobservable.",
     ("figure",),
+    registry=REGISTRY,
+)
+ENDPOINT_LAST_DELIVERY_AGE = Gauge(
+    "endpoint_last_delivery_age_seconds",
+    "How long ago an endpoint's last delivery was stored; no sample where none was ever heard.",
+    ("tenant", "endpoint"),
     registry=REGISTRY,
 )
 STATUS_UNOBSERVABLE = Gauge(
@@ -27,14 +33,25 @@ class FigureGauges:
 
     async def tick(self) -> None:
         """Observes every figure once."""
-        for observation in await self._status.status(None):
+        observations = await self._status.status(None)
+        ENDPOINT_LAST_DELIVERY_AGE.clear()
+        for observation in observations:
             name = observation.figure.name
-            if isinstance(observation, Observed):
+            if observation.labels:
+                STATUS_UNOBSERVABLE.labels(name).set(0)
+                _show_labelled(observation)
+            elif isinstance(observation, Observed):
                 STATUS_FIGURE.labels(name).set(observation.value)
                 STATUS_UNOBSERVABLE.labels(name).set(0)
             else:
                 _forget(name)
                 STATUS_UNOBSERVABLE.labels(name).set(1)
+
+
+def _show_labelled(observation: Observation) -> None:
+    """Ages of endpoints; ingress itself counts what it takes in and refuses."""
+    if isinstance(observation, Observed) and "endpoint" in observation.labels:
+        ENDPOINT_LAST_DELIVERY_AGE.labels(**observation.labels).set(observation.value)
 
 
 def _forget(name: str) -> None:

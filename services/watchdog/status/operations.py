@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
@@ -13,6 +14,7 @@ from services.watchdog.status.figures_store import (
     FIGURES,
     Figure,
     NotObservableError,
+    Reading,
     read_figure,
 )
 from services.watchdog.status.rules import Absences
@@ -31,6 +33,7 @@ class Observed:
     figure: Figure
     value: float
     at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class Unobservable:
     figure: Figure
     reason: str
     since: datetime | None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 Observation = Observed | Unobservable
@@ -56,21 +60,24 @@ class StatusOperations:
 
     async def status(self, tenant: str | None) -> list[Observation]:
         """Every figure of the tenant, or of all, within little more than one figure's timeout."""
-        return list(await asyncio.gather(*(self._observe(figure, tenant) for figure in FIGURES)))
+        observed = await asyncio.gather(*(self._observe(figure, tenant) for figure in FIGURES))
+        return [observation for of_figure in observed for observation in of_figure]
 
-    async def _observe(self, figure: Figure, tenant: str | None) -> Observation:
+    async def _observe(self, figure: Figure, tenant: str | None) -> list[Observation]:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000), self._at_once:
-                reading = await self._database.read(
+                readings = await self._database.read(
                     lambda tx: read_figure(tx, figure, tenant=tenant)
                 )
         except Exception as error:  # noqa: BLE001  (whatever hides one figure hides no other)
-            return self._unobservable(figure, tenant, self._why(figure, error))
-        self._absences.told(reading.at, elapsed_s=time.monotonic())
-        if reading.value is None:
-            return self._unobservable(figure, tenant, figure.when_nothing)
+            return [self._unobservable(figure, tenant, self._why(figure, error))]
+        if not readings:
+            return [self._unobservable(figure, tenant, figure.when_none)]
+        self._absences.told(readings[0].at, elapsed_s=time.monotonic())
+        if not figure.labelled and readings[0].value is None:
+            return [self._unobservable(figure, tenant, figure.when_nothing)]
         self._absences.seen((tenant, figure.name))
-        return Observed(figure=figure, value=reading.value, at=reading.at)
+        return [_observation(figure, reading) for reading in readings]
 
     def _unobservable(self, figure: Figure, tenant: str | None, reason: str) -> Unobservable:
         since = self._absences.missed((tenant, figure.name), elapsed_s=time.monotonic())
@@ -86,3 +93,11 @@ class StatusOperations:
                 return str(error)
         log.error("a figure failed by a fault of ours", figure=figure.name, exc_info=error)
         return FAULT_OF_OURS
+
+
+def _observation(figure: Figure, reading: Reading) -> Observation:
+    labels = reading.labels
+    if reading.value is None:
+        why = figure.when_nothing
+        return Unobservable(figure=figure, reason=why, since=reading.since, labels=labels)
+    return Observed(figure=figure, value=reading.value, at=reading.at, labels=labels)

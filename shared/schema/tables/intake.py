@@ -75,6 +75,14 @@ deliveries = Table(
     Index(None, "tenant", "delivery_id"),
     Index(None, "tenant", "forge_instance", "repo_id", "number"),
     Index(None, "tenant", "received_at"),
+    # It holds every row; the condition keeps it from queries that look for an id.
+    Index(
+        "deliveries_last_of_endpoint_idx",
+        "tenant",
+        "endpoint",
+        "received_at",
+        postgresql_where=text("delivery_seq > 0"),
+    ),
 )
 """Deliveries as they were sent: the raw body is the truth, the projection is derived (I10).
 

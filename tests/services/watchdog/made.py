@@ -4,6 +4,7 @@ from typing import Any
 
 from fencepost.common.v1 import access_pb2
 from fencepost.watchdog.v1 import access_pb2 as keys
+from psycopg import sql
 from pydantic import SecretStr
 
 from services.watchdog.access.operations import Admin, CreateKey, RotateKey
@@ -76,6 +77,25 @@ async def stored_key(
         },
     )
     return credential, row
+
+
+async def put_endpoint(rows: Rows, tenant: str, name: str, **values: Any) -> Row:
+    """An endpoint that is in use, put just now."""
+    return await rows.insert(
+        "endpoints",
+        **{
+            "tenant": tenant,
+            "name": name,
+            "forge": "github",
+            "forge_instance": "github.com",
+            "proof": "signature",
+            "routes": sql.SQL("""'[{"action": "review", "queue": "reviews"}]'"""),
+            "bot_ids": [],
+            "wanted_events": [],
+            "drafts": "ignore",
+            **values,
+        },
+    )
 
 
 def key_request(**values: Any) -> keys.CreateKeyRequest:

@@ -45,7 +45,7 @@ class GetStatusResponse(_message.Message):
     FIGURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def figures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Figure]:
-        """Each figure."""
+        """Each figure; those of one name differ by their labels."""
 
     def __init__(
         self,
@@ -66,11 +66,32 @@ class Figure(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAME_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     UNOBSERVABLE_REASON_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name with its unit, e.g. "intents_ready"."""
     description: _builtins.str
@@ -83,6 +104,10 @@ class Figure(_message.Message):
     def at(self) -> _timestamp_pb2.Timestamp:
         """When it was observed; when unobservable, since when."""
 
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What it is of, e.g. {"tenant": "acme", "endpoint": "github"}; empty where there is but one."""
+
     def __init__(
         self,
         *,
@@ -91,10 +116,11 @@ class Figure(_message.Message):
         value: _builtins.float = ...,
         unobservable_reason: _builtins.str = ...,
         at: _timestamp_pb2.Timestamp | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "observation", b"observation", "unobservable_reason", b"unobservable_reason", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "description", b"description", "name", b"name", "observation", b"observation", "unobservable_reason", b"unobservable_reason", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "description", b"description", "labels", b"labels", "name", b"name", "observation", b"observation", "unobservable_reason", b"unobservable_reason", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_observation: _TypeAlias = _typing.Literal["value", "unobservable_reason"]  # noqa: Y015
     _WhichOneofArgType_observation: _TypeAlias = _typing.Literal["observation", b"observation"]  # noqa: Y015

@@ -29,7 +29,8 @@ from tests.waiting import until
 NAMES = [figure.name for figure in FIGURES]
 HOUR_MS = 3_600_000
 GROWING = re.compile(r"Seq Scan on (deliveries|intents|leases|publication_attempts|run_spans)")
-NOTHING = {name: 0.0 for name in NAMES if name != "last_delivery_age_seconds"}
+SILENT = {"last_delivery_age_seconds", "endpoint_last_delivery_age_seconds"}
+NOTHING = {name: 0.0 for name in NAMES if name not in SILENT}
 
 
 @pytest.fixture
@@ -107,6 +108,7 @@ async def some_of_everything(rows: Rows, tenant: str) -> None:
 
 EXPECTED = {
     "deliveries_received_last_hour": 2,
+    "deliveries_last_hour": 0,
     "intents_open": 5,
     "intents_ready": 2,
     "intents_waiting": 1,
@@ -146,9 +148,11 @@ async def test_an_empty_database_has_zeroes_only_where_zero_is_true(
     status: StatusOperations,
 ) -> None:
     assert await observed(status) == NOTHING
-    [(name, absent)] = (await unobservable(status)).items()
-    assert name == "last_delivery_age_seconds"
-    assert absent.reason == "no delivery has been stored yet"
+    absent = await unobservable(status)
+    assert {name: each.reason for name, each in absent.items()} == {
+        "last_delivery_age_seconds": "no delivery has been stored yet",
+        "endpoint_last_delivery_age_seconds": "no endpoint is in use",
+    }
     assert await observed(status, None) == NOTHING
 
 
@@ -157,10 +161,10 @@ async def test_a_table_that_may_not_be_read_hides_its_figures_and_no_others(
     status: StatusOperations, rows: Rows
 ) -> None:
     await rows.hold(tenant="acme")
-    assert set(await unobservable(status)) == {"last_delivery_age_seconds"}
+    assert set(await unobservable(status)) == SILENT
     await rows.connection.execute("REVOKE SELECT ON fencepost.waiting FROM fencepost_watchdog")
     hidden = await unobservable(status)
-    assert set(hidden) == {"last_delivery_age_seconds", "intents_open", "intents_waiting"}
+    assert set(hidden) == {*SILENT, "intents_open", "intents_waiting"}
     waiting = hidden["intents_waiting"]
     assert waiting.reason == "the watchdog's database role may not read what it is made of"
     assert (await observed(status))["holds_active"] == 1
@@ -175,7 +179,7 @@ async def test_a_table_that_is_not_as_expected_hides_its_figures(
 ) -> None:
     await rows.connection.execute("ALTER TABLE fencepost.holds RENAME TO holds_of_later")
     hidden = await unobservable(status)
-    assert set(hidden) == {"last_delivery_age_seconds", "holds_active"}
+    assert set(hidden) == {*SILENT, "holds_active"}
     assert "SQLSTATE 42P01" in hidden["holds_active"].reason
 
 
@@ -235,7 +239,7 @@ async def test_a_query_that_takes_too_long_hides_its_figure_and_no_other(
         async with rows.connection.transaction():
             await rows.connection.execute("LOCK TABLE fencepost.holds IN ACCESS EXCLUSIVE MODE")
             hidden = await unobservable(status)
-        assert set(hidden) == {"last_delivery_age_seconds", "holds_active"}
+        assert set(hidden) == {*SILENT, "holds_active"}
         assert "locked too long" in hidden["holds_active"].reason
 
 
@@ -264,7 +268,7 @@ async def test_a_query_that_fails_hides_its_figure_and_no_other(
     async with Database.create(quick, application_name="watchdog") as database:
         hidden = await unobservable(StatusOperations(database, quick))
     assert hidden["broken"].reason == reason
-    assert set(hidden) == {"last_delivery_age_seconds", "broken"}
+    assert set(hidden) == {*SILENT, "broken"}
 
 
 def test_figures_have_names_with_units_and_descriptions() -> None:

@@ -56,6 +56,9 @@ CREATE INDEX deliveries_tenant_endpoint_delivery_id_idx
 CREATE INDEX deliveries_tenant_forge_instance_repo_id_number_idx
     ON fencepost.deliveries (tenant, forge_instance, repo_id, number);
 CREATE INDEX deliveries_tenant_received_at_idx ON fencepost.deliveries (tenant, received_at);
+CREATE INDEX deliveries_last_of_endpoint_idx
+    ON fencepost.deliveries (tenant, endpoint, received_at)
+    WHERE delivery_seq > 0;
 
 CREATE TABLE fencepost.change_requests (
     tenant text NOT NULL,
