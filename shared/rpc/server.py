@@ -98,7 +98,7 @@ def server_options(settings: RuntimeSettings) -> list[tuple[str, int]]:
         # gRPC's keepalive_timeout_ms does not bound the wait for a ping's answer.
         ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_MS),
         # Our clients ping with or without calls; who pings more often is disconnected.
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", CLIENT_PINGS_APART_MS),
+        ("grpc.http2.min_ping_interval_without_data_ms", CLIENT_PINGS_APART_MS),
         ("grpc.keepalive_permit_without_calls", 1),
     ]
 

@@ -5,7 +5,11 @@ import signal
 import sys
 
 import pytest
+from fencepost import channel
 from fencepost.channel import ChannelSettings, channel_options
+from fencepost.dispatcher.v1.intents_pb2 import GetIntentRequest
+from fencepost.dispatcher.v1.intents_pb2_grpc import IntentServiceStub
+from grpc import ChannelConnectivity
 
 from shared.rpc import server
 from shared.rpc.server import server_options
@@ -13,6 +17,7 @@ from tests.shared.rpc.served import serving, settings_for
 from tests.waiting import until
 
 KEEPALIVE_MS = 1_000
+PINGS = 6
 WORKER = """
 import asyncio, sys, uuid
 from fencepost.channel import ChannelSettings, connect
@@ -54,7 +59,25 @@ async def test_the_session_of_a_worker_that_fell_silent_ends(
 def test_our_clients_ping_no_more_often_than_the_server_lets_them() -> None:
     ours = dict(channel_options(ChannelSettings(target="127.0.0.1:1")))
     theirs = dict(server_options(settings_for()))
-    admitted_ms = theirs["grpc.http2.min_recv_ping_interval_without_data_ms"]
+    admitted_ms = theirs["grpc.http2.min_ping_interval_without_data_ms"]
     assert int(ours["grpc.keepalive_time_ms"]) > admitted_ms
     permit = "grpc.keepalive_permit_without_calls"
     assert (ours[permit], theirs[permit]) == (1, 1)
+
+
+async def test_a_channel_without_calls_is_not_thrown_off_for_its_pings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hasty(settings: ChannelSettings) -> list[tuple[str, str | int]]:
+        # Without this gRPC itself lets a minute pass before a third ping without data.
+        return [*channel_options(settings), ("grpc.http2.max_pings_without_data", 0)]
+
+    monkeypatch.setattr(channel, "KEEPALIVE_MS", KEEPALIVE_MS)
+    monkeypatch.setattr(channel, "channel_options", hasty)
+    monkeypatch.setattr(server, "CLIENT_PINGS_APART_MS", KEEPALIVE_MS // 2)
+    async with serving() as served:
+        quiet = served.channel()
+        await IntentServiceStub(quiet).GetIntent(GetIntentRequest(intent_id=1))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(PINGS * KEEPALIVE_MS / 1000):
+                await quiet.wait_for_state_change(ChannelConnectivity.READY)
