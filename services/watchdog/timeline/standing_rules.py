@@ -41,17 +41,18 @@ NEW_WORK = (
     "key; a redelivery under an id that was taken in does not."
 )
 
-# What needs a person comes first, then what was achieved.
-WEIGHT = (
-    IntentStatus.DEAD,
-    IntentStatus.SUCCEEDED,
-    IntentStatus.CANCELLED,
-    IntentStatus.ABANDONED,
-    IntentStatus.SUPERSEDED,
-    IntentStatus.REDRIVEN,
-    IntentStatus.JOINED,
-    IntentStatus.DUPLICATE,
-)
+# What tells how the work of one action ended. Of equals the newest does: work that died is done
+# once newer work for it succeeded.
+WEIGHT = {
+    IntentStatus.SUCCEEDED: 0,
+    IntentStatus.DEAD: 0,
+    IntentStatus.CANCELLED: 1,
+    IntentStatus.ABANDONED: 2,
+    IntentStatus.SUPERSEDED: 3,
+    IntentStatus.REDRIVEN: 4,
+    IntentStatus.JOINED: 5,
+    IntentStatus.DUPLICATE: 6,
+}
 
 
 def standing(story: Story) -> str:
@@ -208,13 +209,18 @@ def _held(lease: Lease, story: Story) -> str:
 
 
 def _settled(story: Story) -> Iterator[str]:
-    """How the newest generation of the work ended; without any, why none was made."""
+    """How the newest generation of the work ended, by action; without any, why none was made."""
     newest = max((intent.generation for intent in story.intents), default=0)
     current = [intent for intent in story.intents if intent.generation == newest]
     if not current:
         yield _no_work(story)
-    for intent in sorted(current, key=lambda each: WEIGHT.index(each.status))[:1]:
-        yield _end(intent, story)
+    telling: dict[str, Intent] = {}
+    for intent in sorted(current, key=lambda each: (WEIGHT[each.status], -each.intent_id)):
+        telling.setdefault(intent.action, intent)
+    # What needs a person comes first.
+    for intent in sorted(telling.values(), key=lambda each: each.status is not IntentStatus.DEAD):
+        named = f"{intent.action}: " if len(telling) > 1 else ""
+        yield f"{named}{_end(intent, story)}"
     if story.change_request and story.change_request.state is ChangeRequestState.CLOSED:
         yield "The change request is closed."
 

@@ -216,6 +216,36 @@ STANDINGS = {
         ),
         "Done at 12:01:00 UTC (now); nothing was published.",
     ),
+    "dead, then done by newer work": (
+        story(
+            intents=(
+                settled(IntentStatus.SUCCEEDED, intent_id=13, settled_at=at(55)),
+                settled(IntentStatus.DEAD, settled_at=at(50)),
+            )
+        ),
+        "Done at 12:00:55 UTC (5 s ago); nothing was published.",
+    ),
+    "done, then newer work died": (
+        story(
+            intents=(
+                settled(IntentStatus.DEAD, intent_id=13),
+                settled(IntentStatus.SUCCEEDED, settled_at=at(50)),
+            )
+        ),
+        f"Intent 13 died at 12:01:00 UTC (now), it is not tried again by itself.\n{NEW_WORK}",
+    ),
+    "two actions, each with its end": (
+        story(
+            intents=(
+                settled(IntentStatus.SUCCEEDED, intent_id=13, action="review"),
+                settled(IntentStatus.DEAD, action="scan"),
+            )
+        ),
+        (
+            "scan: Intent 12 died at 12:01:00 UTC (now), it is not tried again by itself.\n"
+            f"{NEW_WORK}\nreview: Done at 12:01:00 UTC (now); nothing was published."
+        ),
+    ),
     "superseded": (
         story(intents=(settled(IntentStatus.SUPERSEDED, reason="a newer head is current"),)),
         "Intent 12 was superseded at 12:01:00 UTC (now): a newer head is current.",
