@@ -75,7 +75,7 @@ async def comes_back(desk: Desk, work: Work) -> None:
     await desk.move()
 
 
-@pytest.mark.guarantee("X7", "L5", "Q11")
+@pytest.mark.guarantee("X7", "L5")
 @pytest.mark.parametrize("stick", STICKS)
 async def test_an_intent_that_needs_a_locked_row_is_put_back_and_its_neighbours_are_granted(
     desk: Desk, blocker: Blocker, stick: Stick
@@ -96,7 +96,7 @@ async def test_an_intent_that_needs_a_locked_row_is_put_back_and_its_neighbours_
     assert (grant.intent.intent_id, grant.attempt) == (stuck.intent_id, 1)
 
 
-@pytest.mark.guarantee("X7", "L5", "Q11")
+@pytest.mark.guarantee("X7", "L5")
 async def test_several_that_are_stuck_are_put_back_each(desk: Desk, blocker: Blocker) -> None:
     works = [await desk.ready() for _ in range(6)]
     stuck = [works.pop(number) for number in (0, 2, -1)]

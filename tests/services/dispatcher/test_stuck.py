@@ -86,7 +86,7 @@ async def test_of_one_frame_what_is_stuck_is_refused_alone_and_may_be_sent_again
     assert await answers(stream, 2) == {item.item_id: None for item in stuck}
 
 
-@pytest.mark.guarantee("X7", "L5", "Q11")
+@pytest.mark.guarantee("X7", "L5")
 async def test_work_that_was_stuck_comes_by_itself_once_its_row_is_free(
     floor: Floor, stream: Stream, blocker: Blocker
 ) -> None:
