@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from psycopg import Connection, sql
+from psycopg import Connection, errors, sql
 
 from shared.schema.grants import GRANTS, SEQUENCE_USAGE, SERVICES, role_of
+from shared.schema.refusals import SchemaStrayedError
 from shared.schema.tables.base import SCHEMA
 
 Kind = Literal["SCHEMA", "TABLE", "SEQUENCE"]
@@ -90,12 +91,18 @@ def difference(connection: Connection) -> Difference:
 
 
 def conform(connection: Connection) -> int:
-    """Revokes what is not declared, grants what is missing; returns how many differed."""
+    """Revokes what is not declared, grants what is missing; returns how many differed.
+
+    Raises SchemaStrayedError where there is nothing that it could be granted on.
+    """
     undeclared = difference(connection).to_revoke
     _execute(connection, _statements("REVOKE", undeclared))
     # Asked again, as a verb revoked from a table is revoked from its columns too.
     missing = difference(connection).to_grant
-    _execute(connection, _statements("GRANT", missing))
+    try:
+        _execute(connection, _statements("GRANT", missing))
+    except (errors.UndefinedTable, errors.UndefinedColumn) as lacking:
+        raise SchemaStrayedError(str(lacking.diag.message_primary)) from lacking
     return len(undeclared) + len(missing)
 
 

@@ -37,6 +37,18 @@ class CodeTooOldError(MigrationRefusedError):
         )
 
 
+class SchemaStrayedError(MigrationRefusedError):
+    """The schema lacks what its own revision has."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"The database lacks what its own revision has ({said}), because an unreleased version "
+            "of Fencepost made it; nothing was changed. If its data may be lost, delete it (of a "
+            "suite with its own database: the data folder) and run this again; otherwise keep to "
+            "the code that made it."
+        )
+
+
 class TurnNotComeError(MigrationRefusedError):
     """Another migration of the same database took too long."""
 

@@ -2,6 +2,8 @@
 
 import re
 import time
+from hashlib import sha256
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,7 +16,7 @@ from alembic.script import Script, ScriptDirectory
 from shared.schema import history, roles, transaction
 from shared.schema.migrate import migrate, pending
 from shared.schema.migrations import FOLDER, NeverDowngradeError
-from shared.schema.refusals import CodeTooOldError, ServerTooOldError
+from shared.schema.refusals import CodeTooOldError, SchemaStrayedError, ServerTooOldError
 from shared.schema.revision import OLDEST_CODE, SCHEMA_REVISION
 from shared.schema.tables import metadata
 from shared.schema.tables.base import SCHEMA
@@ -23,6 +25,9 @@ from tests.shared.schema.conftest import Server
 
 QUICK_S = 5.0
 """Some 0.2 s; the rest is for a busy machine."""
+
+DIGESTS = {"0001": "d2e091802a074109e83085fb5b89a748a2c86bdefc704ae9c337908f38a12ec5"}
+"""What each migration was when it was committed: another change of the schema is a new one."""
 
 
 def scripts() -> list[Script]:
@@ -50,6 +55,36 @@ def test_there_is_one_line_of_migrations_up_to_the_revision_of_the_code() -> Non
     assert [script.down_revision for script in line[1:]] == [s.revision for s in line[:-1]]
     assert 1 <= OLDEST_CODE <= SCHEMA_REVISION
     assert history.steps_after(SCHEMA_REVISION) == ()
+
+
+def digest(script: Script) -> str:
+    """Of the module and its SQL."""
+    module = Path(script.path)
+    files = [module, *sorted(module.with_suffix("").glob("*.sql"))]
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+@pytest.mark.guarantee("X3")
+def test_a_committed_migration_is_never_changed() -> None:
+    assert {script.revision: digest(script) for script in scripts()} == DIGESTS
+
+
+@pytest.mark.guarantee("X3")
+@pytest.mark.parametrize(
+    "lacking",
+    ["DROP TABLE fencepost.holds CASCADE", "ALTER TABLE fencepost.holds DROP released_at CASCADE"],
+)
+def test_a_schema_that_lacks_what_its_revision_has_is_told_in_a_sentence(
+    migrated_url: str, lacking: str
+) -> None:
+    with psycopg.connect(migrated_url) as connection:
+        connection.execute(lacking.encode())
+    before = describe(migrated_url, SCHEMA)
+
+    with pytest.raises(SchemaStrayedError, match=r"holds.* an unreleased version .* delete it"):
+        migrate(migrated_url)
+
+    assert describe(migrated_url, SCHEMA) == before
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda script: script.revision)
