@@ -8,6 +8,7 @@ from services.ingress.endpoints.sealing_loop import SealingLoop
 from services.ingress.endpoints.servicer import EndpointServicer
 from services.ingress.endpoints.snapshot import Endpoints
 from services.ingress.intake.purge_loop import PurgeLoop
+from services.ingress.large_bodies import give_memory_back
 from services.ingress.operations import Intake
 from services.ingress.servicer import IngressServicer
 from services.ingress.settings import IngressSettings
@@ -21,6 +22,7 @@ from shared.settings import load
 
 async def main() -> None:
     """Serves until told to stop."""
+    give_memory_back()
     settings = load(IngressSettings)
     async with runtime.started("ingress", settings) as service:
         database, limit_bytes = service.database, settings.body_limit_bytes

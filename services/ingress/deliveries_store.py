@@ -8,6 +8,9 @@ from datetime import datetime
 from shared.database import Transaction, statement
 from shared.schema.states import DeliveryOutcome
 
+KEPT_BYTES_MAX = 8 * 1024 * 1024
+"""Bodies beyond this in one statement cost the memory of a connection more than a new one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryWrite:
@@ -65,6 +68,8 @@ _INSERT_DELIVERIES = statement("""
 
 async def insert_deliveries(tx: Transaction, writes: Sequence[DeliveryWrite]) -> None:
     """Stores deliveries; their markers and intents stand in the same transaction (I2)."""
+    if sum(len(write.body) for write in writes) > KEPT_BYTES_MAX:
+        tx.spend_connection()
     await tx.execute(
         _INSERT_DELIVERIES,
         delivery_seqs=[write.delivery_seq for write in writes],

@@ -86,6 +86,13 @@ class IngressSettings(CallerSettings):
         le=60_000,
         description="How long storing a webhook may take before it is answered 503.",
     )
+    large_answer_timeout_ms: int = Field(
+        default=30_000,
+        ge=100,
+        le=600_000,
+        description="The same for a large body, its wait for its turn included. A forge may have "
+        "gone by then; what it sent is kept all the same.",
+    )
     retry_after_s: int = Field(
         default=5, ge=1, le=3600, description="Retry-After of every answer 503, in seconds."
     )

@@ -125,6 +125,7 @@ class Connection(AsyncConnection[TupleRow]):
     session: Session
     overdue: Overdue
     statements: AsyncRawCursor[TupleRow]
+    is_spent = False
 
     @classmethod
     async def connect(  # type: ignore[override]  # only the pool calls it, with these
@@ -173,9 +174,7 @@ class Connection(AsyncConnection[TupleRow]):
 
     async def begin_part(self, *, lock_timeout_ms: int) -> None:
         """Marks where `undo_part` goes back to; parts may stand in one another."""
-        await self._control(
-            f"SAVEPOINT part; SET LOCAL lock_timeout = {lock_timeout_ms}".encode()
-        )
+        await self._control(f"SAVEPOINT part; SET LOCAL lock_timeout = {lock_timeout_ms}".encode())
 
     async def end_part(self) -> None:
         """What was done since the last mark stands with the rest."""

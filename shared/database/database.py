@@ -224,5 +224,7 @@ class Database:
     async def _give_back(self, connection: Connection) -> None:
         try:
             await connection.roll_back_all()
+            if connection.is_spent:
+                await connection.close()
         finally:
             await self._pool.putconn(connection)

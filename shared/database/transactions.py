@@ -66,6 +66,12 @@ class Transaction:
             raise RowLocked from locked
         await connection.end_part()
 
+    def spend_connection(self) -> None:
+        """Lets the connection end with the transaction: after a large statement it would keep as
+        much memory as that took, each connection of the pool by itself.
+        """
+        self._open_connection().is_spent = True
+
     def leave(self) -> None:
         """Ends the use of the connection: what is called later is a fault, not another's rows."""
         self._connection = None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from io import BytesIO
 
 from fencepost.errors import BodyTooLarge
 from starlette.requests import ClientDisconnect, Request
@@ -52,20 +53,20 @@ async def _read(
     limit_bytes: int,
     pass_on: Callable[[bytes], None] | None,
 ) -> bytes:
-    body = bytearray()
+    # It gives its bytes away as they are; joined from pieces they would be there twice.
+    body = BytesIO()
     async for chunk in chunks:
-        if len(body) + len(chunk) > limit_bytes:
+        if body.tell() + len(chunk) > limit_bytes:
             if pass_on is not None:
-                kept = bytes(body)
-                body.clear()
+                kept = body.getvalue()
                 await apart(kept, partial(pass_on, kept))
                 pass_on(chunk)
                 async for more in chunks:
                     pass_on(more)
             raise BodyTooLarge(limit_bytes=limit_bytes)
         place.hold(len(chunk))
-        body += chunk
-    return bytes(body)
+        body.write(chunk)
+    return body.getvalue()
 
 
 async def _discard(chunks: AsyncIterator[bytes]) -> None:

@@ -215,13 +215,17 @@ class WebhookDoor:
             envelope = read_envelope(forge, request.headers, body)
         except FieldInvalid as refusal:
             return refusal
+        is_large = len(body) > self._settings.large_body_bytes
         return await self._in_time(
-            self._batched.submit(_submission(endpoint, forge, envelope, body))
+            self._batched.submit(_submission(endpoint, forge, envelope, body)),
+            timeout_ms=self._settings.large_answer_timeout_ms if is_large else None,
         )
 
-    async def _in_time(self, answered: Awaitable[T], *, outcome_unknown: bool = True) -> T:
+    async def _in_time(
+        self, answered: Awaitable[T], *, outcome_unknown: bool = True, timeout_ms: int | None = None
+    ) -> T:
         try:
-            async with asyncio.timeout(self._settings.answer_timeout_ms / 1000):
+            async with asyncio.timeout((timeout_ms or self._settings.answer_timeout_ms) / 1000):
                 return await answered
         except TimeoutError:
             raise DatabaseUnavailable(outcome_unknown=outcome_unknown) from None

@@ -250,3 +250,24 @@ async def test_a_statement_that_runs_too_long_is_stopped(url: str) -> None:
         assert not refused.value.outcome_unknown
         assert logs[0]["why"] == "57014 canceling statement due to statement timeout"
         assert await db.read(value) == 0
+
+
+PID = statement("SELECT pg_backend_pid() AS pid")
+
+
+async def test_a_spent_connection_ends_with_its_transaction_and_no_other_does(
+    pooled: Database,
+) -> None:
+    async def pid(tx: Transaction) -> int | None:
+        return await tx.one(PID, int)
+
+    async def last_pid(tx: Transaction) -> int | None:
+        tx.spend_connection()
+        await add(tx)
+        return await pid(tx)
+
+    first = await pooled.run(pid)
+    assert await pooled.run(last_pid) == first
+    after = await pooled.run(pid)
+    assert after != first
+    assert await pooled.run(pid) == after

@@ -193,3 +193,18 @@ async def test_a_lock_that_is_not_let_go_is_answered_in_time(
         await blocker.roll_back()
         assert (await post(ingress, pull())).status_code == 202
     assert await written(rows) == ALL
+
+
+@pytest.mark.guarantee("I2")
+async def test_a_large_body_may_wait_longer_than_others(
+    service_url: Callable[[Service], str], rows: Rows, blocker: Blocker
+) -> None:
+    await blocker.hold(MARKER_TAKEN)
+    impatient = PATIENT | {"INGRESS_ANSWER_TIMEOUT_MS": "100"}
+    async with served_beside(service_url("ingress"), impatient) as ingress:
+        posting = asyncio.create_task(post(ingress, pull(title="x" * 1_100_000)))
+        await blocker.seen_waiting(1)
+        answered, _ = await asyncio.wait({posting}, timeout=0.5)
+        assert not answered
+        await blocker.roll_back()
+        assert (await posting).status_code == 202
