@@ -69,12 +69,12 @@ def _show(answer: "watchdog_pb2.GetStatusResponse") -> None:
     table.add_column("meaning")
     for figure in answer.figures:
         if figure.WhichOneof("observation") == "value":
-            told = Text(plain(figure.description), style="dim")
+            told = Text(plain(f"{_labels(figure)}{figure.description}"), style="dim")
             value = Text(_value(figure), style="bold")
         else:
-            told = Text(plain(_why(figure)), style="yellow")
+            told = Text(plain(f"{_labels(figure)}{_why(figure)}"), style="yellow")
             value = Text("unknown", style="yellow")
-        table.add_row(Text(plain(_name(figure))), value, told)
+        table.add_row(Text(plain(figure.name)), value, told)
     out = console()
     out.print(table)
     if not any(figure.WhichOneof("observation") == "value" for figure in answer.figures):
@@ -82,9 +82,9 @@ def _show(answer: "watchdog_pb2.GetStatusResponse") -> None:
         out.print(WITHOUT_DATABASE)
 
 
-def _name(figure: "watchdog_pb2.Figure") -> str:
+def _labels(figure: "watchdog_pb2.Figure") -> str:
     labels = [f"{name}={value}" for name, value in sorted(figure.labels.items()) if value]
-    return " ".join([figure.name, *labels])
+    return f"{' '.join(labels)}: " if labels else ""
 
 
 def _value(figure: "watchdog_pb2.Figure") -> str:

@@ -261,7 +261,7 @@ FIGURES: tuple[Figure, ...] = (
         when_nothing="no delivery has been stored yet",
     ),
     Figure(
-        name="endpoint_last_delivery_age_seconds",
+        name="endpoint_heard_age_seconds",
         description="How long ago the endpoint's last delivery was stored.",
         query=_ENDPOINT_LAST_DELIVERY_AGE,
         when_nothing="never heard since it was put",

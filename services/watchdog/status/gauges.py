@@ -12,7 +12,7 @@ STATUS_FIGURE = Gauge(
     registry=REGISTRY,
 )
 ENDPOINT_LAST_DELIVERY_AGE = Gauge(
-    "endpoint_last_delivery_age_seconds",
+    "endpoint_heard_age_seconds",
     "How long ago an endpoint's last delivery was stored; no sample where none was ever heard.",
     ("tenant", "endpoint"),
     registry=REGISTRY,

@@ -27,6 +27,7 @@ async def test_the_status_tells_figures_and_what_is_not_observable(
     figures = {figure["name"]: figure for figure in document["figures"]}
     assert figures["intents_ready"] == {
         "name": "intents_ready",
+        "labels": {},
         "description": "Intents that a worker could take now.",
         "value": 0.0,
         "unobservable_reason": None,

@@ -169,7 +169,7 @@ async def test_each_figure_is_a_value_or_a_reason_and_metrics_have_no_sample_for
     async with stage.client(tenant) as client:
         answer = await client.watchdog.GetStatus(watch.GetStatusRequest())
     seen = {figure.name: figure for figure in answer.figures}
-    seen.pop("endpoint_last_delivery_age_seconds")
+    seen.pop("endpoint_heard_age_seconds")
     absent = seen.pop("last_delivery_age_seconds")
     assert absent.WhichOneof("observation") == "unobservable_reason"
     assert absent.unobservable_reason == "no delivery has been stored yet"

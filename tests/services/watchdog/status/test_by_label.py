@@ -18,7 +18,7 @@ from shared.metrics import REGISTRY
 from tests.rows import Rows, from_now
 from tests.services.watchdog.made import put_endpoint
 
-HEARD = "endpoint_last_delivery_age_seconds"
+HEARD = "endpoint_heard_age_seconds"
 BY_OUTCOME = "deliveries_last_hour"
 
 

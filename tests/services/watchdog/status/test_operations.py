@@ -29,7 +29,7 @@ from tests.waiting import until
 NAMES = [figure.name for figure in FIGURES]
 HOUR_MS = 3_600_000
 GROWING = re.compile(r"Seq Scan on (deliveries|intents|leases|publication_attempts|run_spans)")
-SILENT = {"last_delivery_age_seconds", "endpoint_last_delivery_age_seconds"}
+SILENT = {"last_delivery_age_seconds", "endpoint_heard_age_seconds"}
 NOTHING = {name: 0.0 for name in NAMES if name not in SILENT}
 
 
@@ -151,7 +151,7 @@ async def test_an_empty_database_has_zeroes_only_where_zero_is_true(
     absent = await unobservable(status)
     assert {name: each.reason for name, each in absent.items()} == {
         "last_delivery_age_seconds": "no delivery has been stored yet",
-        "endpoint_last_delivery_age_seconds": "no endpoint is in use",
+        "endpoint_heard_age_seconds": "no endpoint is in use",
     }
     assert await observed(status, None) == NOTHING
 
