@@ -5,8 +5,10 @@ import random
 
 import psycopg
 import pytest
+from fencepost.errors import DatabaseUnavailable
 
 from shared.database import Database, Transaction, statement
+from tests.database_proxy import DatabaseProxy
 from tests.shared.database.conftest import ADD, SLEEP, add, running, settings_for, value
 from tests.waiting import until
 
@@ -22,6 +24,7 @@ IDLE_IN_TRANSACTION = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'test' AND state LIKE 'idle in%'
 """
+VALUE = "SELECT value FROM fencepost.counters WHERE name = 'a'"
 SLEEPING = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event = 'PgSleep'
@@ -61,6 +64,27 @@ async def test_the_statement_of_a_caller_who_left_is_stopped_in_the_server(url: 
         await cancelled(caller)
         await until(nobody_sleeps, deadline_s=SOON_S, what="the statement to be stopped")
         assert await db.read(value) == 0
+
+
+async def test_the_statement_of_a_process_that_is_gone_is_stopped_in_the_server(
+    url: str, proxy: DatabaseProxy
+) -> None:
+    """Nobody is left to cancel it: the server itself looks whether its client is there."""
+
+    async def sleeping() -> bool:
+        return await count(url, SLEEPING) == 1
+
+    async def nobody_sleeps() -> bool:
+        return await count(url, SLEEPING) == 0
+
+    settings = settings_for(proxy.url(), database_statement_timeout_ms=LONG_MS)
+    async with Database.create(settings, application_name="test") as db:
+        caller = asyncio.create_task(db.run(running(SLEEP, seconds=LONG_MS / 1000)))
+        await until(sleeping, what="the statement to be under way")
+        proxy.reset()
+        with pytest.raises(DatabaseUnavailable):
+            await caller
+        await until(nobody_sleeps, deadline_s=SOON_S, what="the statement to be stopped")
 
 
 async def test_work_between_two_statements_is_rolled_back(db: Database, url: str) -> None:
@@ -190,4 +214,26 @@ async def test_closing_lets_a_transaction_end(url: str) -> None:
     await begun.wait()
     await db.close()
     await caller
-    assert await count(url, "SELECT value FROM fencepost.counters WHERE name = 'a'") == 1
+    assert await count(url, VALUE) == 1
+
+
+@pytest.mark.guarantee("X6")
+async def test_closing_waits_for_the_answer_to_a_commit(url: str, proxy: DatabaseProxy) -> None:
+    db = Database.create(settings_for(proxy.url()), application_name="test")
+    await db.open()
+    held = asyncio.Event()
+
+    async def work(tx: Transaction) -> None:
+        await add(tx)
+        proxy.freeze()
+        held.set()
+
+    caller = asyncio.create_task(db.run(work))
+    await held.wait()
+    closing = asyncio.create_task(db.close())
+    await asyncio.wait([closing], timeout=STAYS_S)
+    assert not closing.done()
+    await proxy.restore()
+    await closing
+    await caller
+    assert await count(url, VALUE) == 1

@@ -169,10 +169,12 @@ async def test_a_call_whose_caller_does_not_record_it_is_not_recorded(served: Se
 
     served.intents.answer = answer
     parent = f"00-{0xABC:032x}-{0xDEF:016x}-00"
-    await served.intent_stub().GetIntent(REQUEST, metadata=(("traceparent", parent),))
+    sent = (("traceparent", parent), ("tracestate", "vendor=kept"))
+    await served.intent_stub().GetIntent(REQUEST, metadata=sent)
     assert served.spans.get_finished_spans() == ()
     # Whoever records below has the caller itself for a parent.
     assert (inside[0].trace_id, inside[0].span_id) == (0xABC, 0xDEF)
+    assert inside[0].trace_state == {"vendor": "kept"}
 
 
 async def test_a_method_can_add_to_its_span(served: Served) -> None:

@@ -15,7 +15,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from shared.embedded import EmbeddedPostgres
 from shared.embedded.binaries import Binaries, choose_binaries, find_binaries, system_folders
+from shared.embedded.cluster import run_single_user
 from shared.embedded.errors import BinariesMissingError
+from shared.embedded.folder import DataFolder
 from shared.schema.grants import SERVICES, Service
 from shared.schema.migrate import migrate
 from tests.database_server import DatabaseServer, password_of
@@ -120,6 +122,16 @@ def bare_database(
     database = new_database_server(getattr(request, "param", "embedded"))
     yield database
     database.stop()
+
+
+def as_superuser(database: EmbeddedPostgres, *statements: str) -> None:
+    """Runs statements as the embedded cluster's superuser, for whom it must stand still."""
+    folder = DataFolder(database.log_file.parent)
+    database.stop()
+    with folder.lock_file.open() as lock:
+        said = "".join(f"{statement}\n" for statement in statements)
+        run_single_user(said, folder.cluster, folder, find_binaries(), lock=lock.fileno())
+    database.start()
 
 
 @pytest.fixture

@@ -4,12 +4,9 @@ import psycopg
 import pytest
 
 from shared.embedded import EmbeddedPostgres
-from shared.embedded.binaries import find_binaries
-from shared.embedded.cluster import run_single_user
-from shared.embedded.folder import DataFolder
 from shared.schema.facts import UNKNOWN_SYSTEM
 from shared.schema.migrate import migrate
-from tests.shared.schema.conftest import Server
+from tests.shared.schema.conftest import Server, as_superuser
 
 
 def incarnations(url: str) -> list[tuple[object, ...]]:
@@ -33,9 +30,7 @@ def test_the_first_incarnation_is_what_the_server_says(migrated_url: str) -> Non
 def test_where_control_functions_are_refused_the_rest_is_recorded(
     bare_database: EmbeddedPostgres,
 ) -> None:
-    bare_database.stop()
     forbid_control_functions(bare_database)
-    bare_database.start()
     url = Server(bare_database.url).new_database(template="postgres")
 
     migrate(url)
@@ -47,12 +42,10 @@ def test_where_control_functions_are_refused_the_rest_is_recorded(
 
 
 def forbid_control_functions(database: EmbeddedPostgres) -> None:
-    """Revokes them as the superuser, in a database that new ones may be made of."""
-    folder = DataFolder(database.log_file.parent)
-    statements = (
-        "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC\n"
-        "REVOKE EXECUTE ON FUNCTION pg_control_checkpoint() FROM PUBLIC\n"
-        "UPDATE pg_database SET datistemplate = true WHERE datname = 'postgres'\n"
+    """Revokes them in a database that new ones may be made of."""
+    as_superuser(
+        database,
+        "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
+        "REVOKE EXECUTE ON FUNCTION pg_control_checkpoint() FROM PUBLIC",
+        "UPDATE pg_database SET datistemplate = true WHERE datname = 'postgres'",
     )
-    with folder.lock_file.open() as lock:
-        run_single_user(statements, folder.cluster, folder, find_binaries(), lock=lock.fileno())

@@ -25,7 +25,7 @@ from shared.schema.tables.base import SCHEMA
 from shared.schema.transaction import TURN, Limits
 from tests.database_server import as_service
 from tests.shared.schema.catalog import describe
-from tests.shared.schema.conftest import PASSWORDS, Server, as_role, database_of
+from tests.shared.schema.conftest import PASSWORDS, Server, as_role, as_superuser, database_of
 
 KINDS = pytest.mark.parametrize("bare_database", ["embedded", "system"], indirect=True)
 ROLES = tuple(role_of(service) for service in SERVICES)
@@ -248,6 +248,22 @@ def test_a_role_that_may_do_more_than_a_service_is_refused(
     with pytest.raises(RoleUnfitError, match=f"fencepost_ingress {fault}"):
         migrate(url)
     assert any(f"role fencepost_ingress {fault}" in phrase for phrase in pending(url))
+
+
+@pytest.mark.guarantee("X2")
+@pytest.mark.parametrize(
+    ("attribute", "fault"),
+    [("SUPERUSER", "is a superuser"), ("BYPASSRLS", "bypasses row security")],
+)
+def test_a_role_that_no_privilege_binds_is_refused(
+    bare_database: EmbeddedPostgres, attribute: str, fault: str
+) -> None:
+    migrate(bare_database.url)
+    as_superuser(bare_database, f"ALTER ROLE fencepost_ingress {attribute}")
+
+    with pytest.raises(RoleUnfitError, match=f"fencepost_ingress {fault}"):
+        migrate(bare_database.url)
+    assert any(f"role fencepost_ingress {fault}" in each for each in pending(bare_database.url))
 
 
 @pytest.mark.guarantee("X3")
