@@ -96,6 +96,18 @@ async def test_more_calls_than_the_limit_are_refused_as_overloaded() -> None:
         await asyncio.gather(*first)
 
 
+async def test_a_connection_holds_back_what_is_beyond_the_limit() -> None:
+    held = Held()
+    async with serving(concurrent_rpcs_max=1) as served:
+        served.intents.answer = held.answer
+        stub = raw_stub(served)
+        calls = [asyncio.ensure_future(stub.GetIntent(REQUEST)) for _ in range(2)]
+        await until(lambda: served.intents.calls == 1, what="the first call to run")
+        held.release.set()
+        await asyncio.gather(*calls)
+    assert served.intents.calls == 2
+
+
 async def test_a_session_goes_both_ways(served: Served) -> None:
     call = served.work_stub().Work()
     await call.write(HELLO)
