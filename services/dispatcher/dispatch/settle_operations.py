@@ -272,7 +272,7 @@ def _follow_failure(
     ):
         case Bury(reason=why):
             effects.ended.append(_ended(item, held, LeaseState.DEAD))
-            reason = f"{failed.reason} ({why})"
+            reason = f"{failed.reason.rstrip('. ')} ({why})"
             effects.intents.append(_settled(held, IntentStatus.DEAD, reason, None))
         case Retry(delay_ms=delay_ms, attempts=attempts):
             effects.ended.append(_ended(item, held, LeaseState.FREE))

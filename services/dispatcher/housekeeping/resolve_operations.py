@@ -154,7 +154,8 @@ class HeadResolver:
         if isinstance(verdict, Unwanted):
             await _end(tx, headless, IntentStatus.ABANDONED, headless.attempts, verdict.reason)
         elif attempts >= self._allowed:
-            reason = f"{verdict.reason} (asked {attempts} times, and {self._allowed} are allowed)"
+            cause = verdict.reason.rstrip(". ")
+            reason = f"{cause} (asked {attempts} times, and {self._allowed} are allowed)"
             await _end(tx, headless, IntentStatus.DEAD, attempts, reason)
         else:
             delay_ms = max(self._retry_delay_ms, verdict.retry_after_ms)

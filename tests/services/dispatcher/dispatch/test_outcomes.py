@@ -64,7 +64,7 @@ async def test_a_failure_may_say_when_to_try_again(desk: Desk, disposition: Disp
 
 async def test_a_permanent_failure_is_dead_with_its_reason(desk: Desk) -> None:
     work = await desk.running()
-    await desk.settle(work, failed(Disposition.PERMANENT, reason="no such repository"))
+    await desk.settle(work, failed(Disposition.PERMANENT, reason="no such repository."))
     intent = await desk.intent(work)
     assert ((await desk.lease(work))["state"], intent["status"]) == ("dead", "dead")
     assert intent["reason"].startswith("no such repository (")
