@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import REPOSITORY
-from tools.guarantees.results import STORE, Result, Standing, code_digest, load, remember, standing
+from tests.architecture.tree import REPOSITORY, files
+from tools.guarantees.results import (
+    STORE,
+    TESTED,
+    Result,
+    Standing,
+    code_digest,
+    load,
+    remember,
+    standing,
+)
 
 TESTS = """\
 import pytest
@@ -34,6 +43,8 @@ def test_unmarked(): ...
 """
 CONFIGURATION = "[tool.pytest.ini_options]\nmarkers = ['guarantee(*rules): rules']\n"
 CASES = "tests/test_a.py::test_cases"
+PROSE = {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docs"}
+FOR_OTHER_TOOLS = {".ci", ".gitignore"}
 
 
 @pytest.fixture
@@ -83,6 +94,11 @@ def test_a_result_of_other_code_is_no_proof(tree: Path) -> None:
     assert stands(tree, CASES) is Standing.STALE
     assert run(tree, CASES) == 0
     assert stands(tree, CASES) is Standing.PASSED
+
+
+def test_all_but_prose_counts_as_code() -> None:
+    tops = {path.relative_to(REPOSITORY).parts[0] for path in files()}
+    assert tops - PROSE - FOR_OTHER_TOOLS == set(TESTED)
 
 
 def test_code_that_changed_while_tests_ran_was_tested_by_none(tree: Path) -> None:

@@ -13,6 +13,14 @@ from pathlib import Path
 
 STORE = Path(".pytest_cache/guarantees.json")
 TESTED = (
+    ".dockerignore",
+    "Dockerfile",
+    "Makefile",
+    "bench",
+    "buf.yaml",
+    "compose.yaml",
+    "conftest.py",
+    "deploy",
     "examples",
     "protos",
     "sdk",
@@ -22,6 +30,8 @@ TESTED = (
     "tools",
     "pyproject.toml",
     "requirements-dev.lock",
+    "requirements-install.lock",
+    "requirements.lock",
 )
 
 
