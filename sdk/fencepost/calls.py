@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
-from grpc import aio
+from grpc import StatusCode, aio
 from opentelemetry import trace
 
-from fencepost.errors import FieldInvalid
+from fencepost.errors import FencepostError, FieldInvalid
 from fencepost.metadata import TRACEPARENT, TRACESTATE
 from fencepost.status import from_rpc_error
 from fencepost.validation import check
@@ -94,6 +94,11 @@ class UnaryCall(
             raise from_rpc_error(error) from error
 
 
+# grpc.aio says so when the server ended the stream just then, and forgets with what.
+ENDED_WHILE_WRITING = "Internal error from Core"
+OPEN_AGAIN = "The stream ended while a frame was written: open it again, or read, to hear why."
+
+
 class SessionCall(
     BaseCall[aio.StreamStreamCall[Request, Response]], aio.StreamStreamCall[Request, Response]
 ):
@@ -125,6 +130,8 @@ class SessionCall(
         try:
             await self._inner.write(request)
         except aio.AioRpcError as error:
+            if error.details() == ENDED_WHILE_WRITING:
+                raise FencepostError(OPEN_AGAIN, code=StatusCode.UNAVAILABLE) from error
             raise from_rpc_error(error) from error
 
     async def done_writing(self) -> None:

@@ -48,6 +48,13 @@ IGNORED_BECAUSE = {
     "own-bot": "a bot of ours caused it",
     "no-route": "no route of the endpoint takes work of this kind",
     "head-unknown": "no open change request is known at this commit",
+    "no-change-request": "the comment is on something else than a change request",
+    "no-command": "no line of the comment is a command",
+    "edited-by-another": "only who wrote a comment gives commands with it",
+    "sender-is-bot": "people ask for work by hand, and this was a bot",
+    "sender-untrusted": "nothing in it shows that the sender may command",
+    "review-of-another": "the review is asked of somebody else",
+    "group-gone": "the merge group is gone and nothing is said of it any more",
 }
 SETTLED_AS = {
     IntentStatus.SUCCEEDED: "succeeded",

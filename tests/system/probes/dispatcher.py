@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fencepost.calls import OPEN_AGAIN
 from fencepost.dispatcher.v1 import checkpoints_pb2, intents_pb2, work_pb2, work_pb2_grpc
-from fencepost.errors import LeaseLost, RequestIdReused, ResourceNotFound
+from fencepost.errors import FencepostError, LeaseLost, RequestIdReused, ResourceNotFound
 from fencepost.status import from_status
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
@@ -13,19 +14,25 @@ from tests.services.dispatcher.wire import Stream, fence, hello, renewal, settle
 from tests.system.probes.asking import Ask, Ours, Probe, presenting
 from tests.system.tenants import Theirs, calling, enqueue
 
+OPENINGS_MAX = 10
 FLUSH_ID = "6f1c5a52-0f0e-4ac5-9a55-54a4a1e9a002"
 
 
 def opening(said: Callable[[Theirs], work_pb2.Hello]) -> Ask:
-    """Opens a session."""
+    """Opens a session, anew while the stream ends before its refusal could be read."""
 
     async def ask(
         ours: Ours, theirs: Theirs, _method: MethodDescriptor, address: str
     ) -> Sequence[Message]:
         async with calling(address, ours.key, tenant=ours.named) as channel:
-            return [
-                await Stream(work_pb2_grpc.DispatchServiceStub(channel).Work()).open(said(theirs))
-            ]
+            for _ in range(OPENINGS_MAX):
+                stream = Stream(work_pb2_grpc.DispatchServiceStub(channel).Work())
+                try:
+                    return [await stream.open(said(theirs))]
+                except FencepostError as error:
+                    if str(error) != OPEN_AGAIN:
+                        raise
+        raise AssertionError("no opening was answered")
 
     return ask
 

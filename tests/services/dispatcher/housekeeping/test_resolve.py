@@ -168,7 +168,7 @@ CANNOT_SAY = [
 ]
 
 
-@pytest.mark.guarantee("I7", "Q7")
+@pytest.mark.guarantee("I7")
 @pytest.mark.parametrize(("answer", "delay_ms"), CANNOT_SAY, ids=lambda each: type(each).__name__)
 async def test_what_nobody_can_say_now_is_asked_again_after_the_delay(
     desk: Desk, answer: Exception, delay_ms: int
@@ -187,7 +187,7 @@ async def test_what_nobody_can_say_now_is_asked_again_after_the_delay(
     assert (await intent(desk, work))["head_sha"] == HEAD
 
 
-@pytest.mark.guarantee("I7", "Q6")
+@pytest.mark.guarantee("I7")
 async def test_out_of_attempts_it_is_dead_and_says_why(desk: Desk) -> None:
     work = await headless(desk.rows, attempts=2)
     duty, _ = resolver(desk, ForgeUnavailable(why="status 503"), retries_max=2)
@@ -209,7 +209,7 @@ async def test_a_reopening_that_nobody_told_of_is_waited_for(desk: Desk) -> None
     assert await desk.rows.all("ready") == []
 
 
-@pytest.mark.guarantee("I7", "X1")
+@pytest.mark.guarantee("I7")
 async def test_a_publisher_that_is_away_costs_no_attempt_and_spoils_no_others_answer(
     desk: Desk,
 ) -> None:
