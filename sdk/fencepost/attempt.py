@@ -13,7 +13,7 @@ from typing import Final
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from fencepost.dispatcher.v1 import work_pb2
-from fencepost.errors import FencepostError, LeaseLost, OutcomeConflict
+from fencepost.errors import FencepostError, LeaseLost, OutcomeConflict, Refusal
 from fencepost.failures import REASON_LENGTH_MAX, failed, masked, shown, storable
 from fencepost.lease import LeaseClock
 from fencepost.run import Run, Services
@@ -138,6 +138,9 @@ class Attempt:
     def _tell(self, failure: Exception) -> None:
         if isinstance(failure, LeaseLost):
             log.warning("intent %d: %s", self.dispatch.intent_id, failure)
+        elif isinstance(failure, Refusal):
+            text = storable(masked(str(failure)))
+            log.error("intent %d: its handler was refused: %s", self.dispatch.intent_id, text)
         else:
             text = storable(masked("".join(traceback.format_exception(failure))))
             log.error("intent %d: its handler failed\n%s", self.dispatch.intent_id, text)

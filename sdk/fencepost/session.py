@@ -38,6 +38,7 @@ RECONNECT_PAUSE_S: Final = 0.2
 RECONNECT_PAUSE_S_MAX: Final = 4.0
 REPEAT_PAUSE_S: Final = 1.0
 FAULTS_MAX: Final = 2
+LOSSES_TOLD_APART_S: Final = 60.0
 
 log = logging.getLogger("fencepost.worker")
 
@@ -120,6 +121,7 @@ class Session:
         self._item_ids = itertools.count(1)
         self._outcomes_a_frame = ITEMS_A_FRAME
         self._known_to_server = False
+        self._lost_told_s: float | None = None
         self._draining = False
         self._closing = asyncio.Event()
 
@@ -169,7 +171,18 @@ class Session:
             self._known_to_server = True
         if isinstance(lost, Internal):
             self._suspect(stream, lost)
-        log.warning("the session lost its stream and comes back: %s", lost)
+        self._tell_lost(lost)
+
+    def _tell_lost(self, lost: FencepostError) -> None:
+        now_s = time.monotonic()
+        if self._lost_told_s is None or now_s - self._lost_told_s >= LOSSES_TOLD_APART_S:
+            self._lost_told_s = now_s
+            log.warning("the session lost its stream and comes back: %s", lost)
+
+    def _tell_back(self) -> None:
+        if self._lost_told_s is not None:
+            self._lost_told_s = None
+            log.info("the session is back on a stream")
 
     def _suspect(self, stream: _Stream, fault: Internal) -> None:
         """An outcome that breaks the dispatcher must not keep the others from being recorded."""
@@ -222,6 +235,7 @@ class Session:
     def _on_welcome(self, stream: _Stream, welcome: work_pb2.Welcome) -> None:
         self._known_to_server = True
         stream.welcomed = True
+        self._tell_back()
         self._beat_every(stream, welcome.heartbeat_interval.ToMilliseconds() / 1000)
         if self._draining:
             stream.outbox.end_drain()

@@ -107,6 +107,7 @@ def stage(bench: Bench, forge: ScriptedForge, publisher: ServiceProcess) -> Stag
     return Stage(bench, forge, publisher.grpc)
 
 
+@pytest.mark.guarantee("P1")
 async def test_a_real_pull_request_gets_one_review(stage: Stage, tmp_path: Path) -> None:
     bench, work = stage.bench, await stage.work()
     await bench.rows.ready(work)
@@ -115,6 +116,8 @@ async def test_a_real_pull_request_gets_one_review(stage: Stage, tmp_path: Path)
     assert stage.reviews(work) == [REMARKS]
     flushes = [(flush["phase"], flush["final"]) for flush in await bench.flushes(work)]
     assert flushes == [("analyse", False), ("publish", False), ("publish", True)]
+    attempt = await bench.rows.one("publication_attempts", tenant=work.tenant)
+    assert attempt["checkpoint_version"] == 3
     run = await bench.rows.one("runs", tenant=work.tenant)
     assert run["analysis_status"] == "succeeded"
     assert json.loads(run["state"]) == {"remarks": REMARKS}
