@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from examples.child_process import StartError
-from examples.demo.cast import BOT, PAYLOAD, Pull, last_words, prepared_stage
+from examples.demo.cast import BOT, PAYLOAD, Cast, Pull, last_words, prepared_stage
 from examples.demo.play import Play, StepFailedError
 from examples.demo.show import say, show
 from services.suite import SuiteError
@@ -41,13 +41,29 @@ def play_in(folder: Path, *, bot: str) -> int:
             prepared_stage(folder) as stage,
             stage.cast(Pull.of(PAYLOAD.read_bytes()), bot=bot) as cast,
         ):
-            return FAILED if show(cast, Play(cast)) else 0
+            return exit_status(cast, Play(cast))
     except FAILURES as failure:
-        say(f"FAILED: {failure}")
-        return FAILED
+        return _failed(str(failure))
     except KeyboardInterrupt:
         say("Stopped.")
         return STOPPED
+
+
+def exit_status(cast: Cast, play: Play) -> int:
+    """Plays on a stage that stands; 0 only if every step was right."""
+    try:
+        faults = show(cast, play)
+    except FAILURES as failure:
+        return _failed(str(failure))
+    if faults:
+        return _failed(f"{len(faults)} of what must hold did not.")
+    say("Every step was right.")
+    return 0
+
+
+def _failed(why: str) -> int:
+    say(f"FAILED: {why}")
+    return FAILED
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from examples.demo.cast import Cast
-from examples.demo.play import Story
+from examples.demo.play import StepFailedError, Story
 
 FLUSHES = 3
 PSS_LIMIT_MB = 150.0
@@ -81,6 +81,11 @@ def _flush_spans(story: Story) -> int:
 
 def proportional_set_size_mb(pid: int) -> float:
     """Memory of a process, pages shared with others counted in part."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError as error:
+        raise StepFailedError(f"The memory of process {pid} cannot be read: {error}.") from error
     found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
-    return int(found[1]) / 1000 if found else 0.0
+    if found is None:
+        raise StepFailedError(f"The memory of process {pid} is not told by the kernel.")
+    return int(found[1]) / 1000

@@ -129,16 +129,14 @@ class Play:
         return events if {"publication.succeeded", "intent.succeeded"} <= kinds else []
 
     def _timeline(self, delivery_id: str) -> list[watchdog_pb2.TimelineEvent]:
-        return list(ask_timeline(self.cast, delivery_id).events)
+        return list(ask_timeline(self.cast, delivery_id=delivery_id).events)
 
     def _whole_trace(self, story: Story) -> list[ExportedSpan]:
         trace_ids = {event.trace_id for event in story.of_kind("delivery.accepted")}
         if len(trace_ids) != 1 or not (trace_id := trace_ids.pop()):
             raise StepFailedError("The delivery has no trace.")
         spans = self.cast.receiver.spans(trace_id)
-        known = {span.span_id for span in spans}
-        whole = all(not span.parent_span_id or span.parent_span_id in known for span in spans)
-        return spans if whole and {span.service_name for span in spans} >= TRACED else []
+        return spans if is_whole(spans) else []
 
     def _until(self, look: Callable[[], list[T]], *, within_s: float, what: str) -> list[T]:
         give_up_s = time.monotonic() + within_s
@@ -150,12 +148,19 @@ class Play:
         return seen
 
 
-def ask_timeline(cast: Cast, delivery_id: str) -> watchdog_pb2.GetTimelineResponse:
-    """The story of a delivery, from the watchdog."""
+def is_whole(spans: Sequence[ExportedSpan]) -> bool:
+    """Whether every service told its part, and each span's parent came, too."""
+    known = {span.span_id for span in spans}
+    hang_together = all(not each.parent_span_id or each.parent_span_id in known for each in spans)
+    return hang_together and {span.service_name for span in spans} >= TRACED
+
+
+def ask_timeline(cast: Cast, **subject: str) -> watchdog_pb2.GetTimelineResponse:
+    """The story of a delivery or a change request, from the watchdog."""
 
     async def ask() -> watchdog_pb2.GetTimelineResponse:
         async with _connected(cast, "watchdog") as channel:
-            request = watchdog_pb2.GetTimelineRequest(delivery_id=delivery_id)
+            request = watchdog_pb2.GetTimelineRequest(**subject)
             return await WatchdogServiceStub(channel).GetTimeline(request)
 
     return asyncio.run(ask())
@@ -182,7 +187,10 @@ def _connected(cast: Cast, service: Service) -> Channel:
 
 
 def show_timeline(cast: Cast, delivery_id: str) -> str:
-    """The same as a person sees it, from the command line."""
+    """The same as a person sees it, from the command line, but for what to ask next.
+
+    The suite is gone by the time that somebody reads it.
+    """
     shown = subprocess.run(
         [sys.executable, "-m", "fencepost.cli", "timeline", delivery_id],
         env={
@@ -198,4 +206,5 @@ def show_timeline(cast: Cast, delivery_id: str) -> str:
     )
     if shown.returncode != 0:
         raise StepFailedError(f"`fencepost timeline` failed: {shown.stderr.strip()}")
-    return shown.stdout
+    story, _, _ = shown.stdout.partition("\nNext")
+    return story

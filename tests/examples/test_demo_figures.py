@@ -1,5 +1,8 @@
 """What the demonstration calls wrong: each of its figures, one at a time."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -8,8 +11,8 @@ import pytest
 from fencepost.watchdog.v1 import watchdog_pb2
 
 from examples.demo.cast import PAYLOAD, Cast, Pull
-from examples.demo.figures import Figures, wrong
-from examples.demo.play import Answer, Story
+from examples.demo.figures import Figures, proportional_set_size_mb, wrong
+from examples.demo.play import TRACED, Answer, StepFailedError, Story, is_whole
 from examples.scripted_forge.client import PostedReview
 from examples.trace_receiver.client import ExportedSpan
 
@@ -102,3 +105,22 @@ def test_a_review_without_evidence_is_named() -> None:
 def test_a_flush_without_its_span_is_named() -> None:
     (fault,) = wrong(RIGHT, told(spans=5), stage())
     assert fault == "each flush must be a span of both sides"
+
+
+def test_memory_that_cannot_be_read_is_no_small_memory() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        with pytest.raises(StepFailedError, match="memory of process"):
+            proportional_set_size_mb(ended.pid)
+    finally:
+        ended.wait()
+
+
+def test_a_trace_is_whole_with_every_service_and_every_parent() -> None:
+    spans = [
+        replace(flush_span(number), service_name=name) for number, name in enumerate(sorted(TRACED))
+    ]
+    assert is_whole(spans)
+    assert not is_whole(spans[1:])
+    assert not is_whole([*spans, replace(flush_span(99), parent_span_id="f" * 16)])

@@ -1,7 +1,6 @@
 """The path, played on one stage: its trace, a second intent, and steps that are broken.
 
-That the demonstration ends with 1 when a step is broken is for `test_demo`, where a flush is lost
-and a service dies.
+A flush that is lost and a service that dies are for `test_demo`.
 """
 
 import json
@@ -16,9 +15,9 @@ from fencepost.dispatcher.v1 import intents_pb2
 from fencepost.dispatcher.v1.intents_pb2_grpc import IntentServiceStub
 from psycopg import sql
 
+from examples.demo.__main__ import exit_status
 from examples.demo.cast import PAYLOAD, TENANT, WEBHOOK_SECRET, Cast, Pull, Stage, prepared_stage
-from examples.demo.play import Play, StepFailedError, Story
-from examples.demo.show import show
+from examples.demo.play import Play, Story, ask_timeline
 from examples.trace_receiver.client import ExportedSpan
 from tests.waiting import until
 
@@ -112,6 +111,13 @@ def test_the_publication_ends_it(told: tuple[Cast, Story]) -> None:
     (call,) = [span for span in story.spans if span.parent_span_id == publication.span_id]
     assert call.kind == "CLIENT"
     assert cast.forge.url.rpartition(":")[2] == str(call.attributes["server.port"])
+
+
+def test_the_pull_requests_address_tells_the_same_story(told: tuple[Cast, Story]) -> None:
+    cast, story = told
+    by_address = ask_timeline(cast, change_request_url=cast.pull.url)
+    assert list(by_address.events) == list(ask_timeline(cast, delivery_id=story.delivery_id).events)
+    assert [event.kind for event in by_address.events] == [event.kind for event in story.events]
 
 
 def test_every_event_of_the_timeline_names_the_trace(told: tuple[Cast, Story]) -> None:
@@ -222,22 +228,25 @@ async def test_a_second_intent_waits_without_an_attempt_and_ends_as_a_duplicate(
             await until(acknowledged, what="a third intent to be acknowledged at once")
 
 
-def test_an_unsigned_webhook_is_noticed(stage: Stage) -> None:
-    with stage.cast(numbered(11)) as cast, pytest.raises(StepFailedError, match="answered 401"):
-        show(cast, Play(cast, signed=False))
+def test_an_unsigned_webhook_ends_it_with_1(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stage.cast(numbered(11)) as cast:
+        assert exit_status(cast, Play(cast, signed=False)) == 1
+    assert "answered 401" in capsys.readouterr().err
 
 
-def test_a_publication_without_the_fence_is_noticed(stage: Stage) -> None:
-    with (
-        stage.cast(numbered(12), bot="tests.system.bots.without_a_fence") as cast,
-        pytest.raises(StepFailedError, match="in vain for the publication"),
-    ):
-        show(cast, Play(cast, within_s=4))
+def test_a_publication_without_the_fence_ends_it_with_1(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stage.cast(numbered(12), bot="tests.system.bots.without_a_fence") as cast:
+        assert exit_status(cast, Play(cast, within_s=4)) == 1
+    assert "in vain for the publication" in capsys.readouterr().err
     assert "is no longer yours at epoch 2" in cast.bot_log.read_text()
 
 
-def test_a_second_review_is_noticed(stage: Stage) -> None:
+def test_a_second_review_ends_it_with_1(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     with stage.cast(numbered(13), bot="tests.system.bots.posting_twice") as cast:
-        faults = show(cast, Play(cast))
-    assert "the forge must hold one review" in faults
+        assert exit_status(cast, Play(cast)) == 1
+    assert "the forge must hold one review" in capsys.readouterr().err
     assert len(stage.forge.reviews(cast.pull.repo_name, 13)) == 2
