@@ -18,7 +18,7 @@ from shared.settings import load
 
 EXIT_FAILED = 1
 ENDPOINTS = """\
-              once it is declared: fencepost endpoints apply --tenant {tenant} -f FILE"""
+              once it is declared: .venv/bin/fencepost endpoints apply --tenant {tenant} -f FILE"""
 NO_FORGE_TOKEN = """\
   forge       nothing is sent until PUBLISHER_FORGE_TOKEN or PUBLISHER_FORGE_TOKEN_FILE is set,
               or a tenant has a connection of its own (docs/connections.md)"""

@@ -79,10 +79,9 @@ def unauthentic(forge: Forge) -> JSONResponse:
 
 
 def unknown_endpoint(refusal: ResourceNotFound) -> JSONResponse:
-    """No such endpoint, or no single one."""
-    return JSONResponse(
-        _refusal(refusal.reason, refusal.message), status_code=UNKNOWN_ENDPOINT_STATUS
-    )
+    """No such endpoint, or no single one; who sends webhooks has no key to look at."""
+    sentence = f"There is no endpoint {refusal.name!a} of this forge: check the webhook's address."
+    return JSONResponse(_refusal(refusal.reason, sentence), status_code=UNKNOWN_ENDPOINT_STATUS)
 
 
 def away(refusal: FencepostError, *, retry_after_s: int) -> JSONResponse:
