@@ -107,9 +107,7 @@ _LOCK_AND_DELETE: tuple[tuple[Verb, tuple[str, ...]], ...] = (
 )
 
 _EVERY_SERVICE = tuple(
-    grant
-    for service in SERVICES
-    for grant in _read(service, "api_keys", "schema_revision", "incarnations")
+    grant for service in SERVICES for grant in _read(service, "api_keys", "schema_revision")
 )
 
 _INGRESS = (
@@ -179,9 +177,8 @@ _DISPATCHER = (
 
 _PUBLISHER = (
     *_read("publisher", "intents", "runs"),
-    *_read_insert(
-        "publisher", "publications", "publication_attempts", "holds", "audit_entries", "request_ids"
-    ),
+    *_read_insert("publisher", "publications", "publication_attempts", "holds", "request_ids"),
+    Grant("publisher", "audit_entries", "INSERT"),
     Grant(
         "publisher",
         "publication_attempts",
@@ -197,7 +194,6 @@ _WATCHDOG = (
     *_read(
         "watchdog",
         "endpoints",
-        "delivery_markers",
         "deliveries",
         "change_requests",
         "change_request_heads",
@@ -206,7 +202,6 @@ _WATCHDOG = (
         "waiting",
         "leases",
         "dispatches",
-        "dead_letters",
         "sessions",
         "runs",
         "flushes",
@@ -217,7 +212,8 @@ _WATCHDOG = (
     ),
     Grant("watchdog", "api_keys", "INSERT"),
     Grant("watchdog", "api_keys", "UPDATE", ("ends_at",)),
-    *_read_insert("watchdog", "audit_entries", "request_ids"),
+    Grant("watchdog", "audit_entries", "INSERT"),
+    *_read_insert("watchdog", "request_ids"),
 )
 
 CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
