@@ -9,7 +9,6 @@ import structlog
 from fencepost.errors import (
     BodyTooLarge,
     DatabaseUnavailable,
-    DeliveryConflict,
     FieldInvalid,
     Internal,
     Refusal,
@@ -33,7 +32,8 @@ from services.ingress.intake.items import Item
 from services.ingress.large_bodies import apart
 from services.ingress.list_operations import Page
 from services.ingress.list_store import DeliveryFilter
-from services.ingress.metrics import DELIVERIES, DELIVERY_REFUSALS
+from services.ingress.metrics import DELIVERIES
+from services.ingress.refusals import tell_refused
 from services.ingress.rules import admitted
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome, Taken
@@ -183,9 +183,7 @@ def tell(submission: Submission, outcome: SubmissionOutcome) -> None:
     if isinstance(outcome, Taken):
         DELIVERIES.labels(endpoint.name, said).inc()
         return
-    DELIVERY_REFUSALS.labels(endpoint.name, said).inc()
-    if isinstance(outcome, DeliveryConflict):
-        log.warning("a delivery id came again with another body", why=str(outcome))
+    tell_refused(endpoint.name, said, str(outcome))
 
 
 def _why(error: Exception) -> str:

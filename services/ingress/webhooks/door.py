@@ -30,8 +30,8 @@ from services.ingress.body_rules import JSON
 from services.ingress.endpoints.model import Endpoint, ForgeKind, Proof
 from services.ingress.endpoints.snapshot import Endpoints
 from services.ingress.large_bodies import apart
-from services.ingress.metrics import DELIVERY_REFUSALS
 from services.ingress.operations import Intake
+from services.ingress.refusals import tell_refused
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome
 from services.ingress.webhooks import answers, forgejo, gitea, github, gitlab
@@ -136,13 +136,13 @@ class WebhookDoor:
         try:
             outcome = await self._take_in(request, endpoint, forge)
         except NotAuthenticError:
-            DELIVERY_REFUSALS.labels(endpoint.name, answers.SIGNATURE_INVALID).inc()
+            tell_refused(endpoint.name, answers.SIGNATURE_INVALID, forge.proof)
             return answers.unauthentic(forge)
         except BodyTooSlowError:
-            DELIVERY_REFUSALS.labels(endpoint.name, answers.BODY_TOO_SLOW).inc()
+            tell_refused(endpoint.name, answers.BODY_TOO_SLOW, "its body did not come in time")
             return answers.too_slow(forge, self._settings.body_read_timeout_ms)
         except FencepostError as refusal:
-            DELIVERY_REFUSALS.labels(endpoint.name, refusal.reason).inc()
+            tell_refused(endpoint.name, refusal.reason, str(refusal))
             return self._refused(request, forge, refusal)
         if isinstance(outcome, Refusal):
             return self._refused(request, forge, outcome)

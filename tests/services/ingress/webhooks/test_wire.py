@@ -14,6 +14,7 @@ from tests.services.ingress.pulls import HEAD, SECRET, TENANT, pull, real
 from tests.services.ingress.webhooks.posting import LIMIT_BYTES, PATH, Change, Door, opened, signed
 from tests.services.ingress.webhooks.raw_posting import head_of, raw
 from tests.signing import github_signature
+from tests.waiting import until_sync
 
 OPENED = pull()
 
@@ -117,6 +118,16 @@ def test_bad_input_is_answered_by_name_and_leaves_nothing_behind(door: Door, bad
     assert answer["message"]
     assert set(answer) == {"reason", "message", "field", "delivery"}
     assert door.written() == written
+
+
+def test_a_refusal_is_told_in_the_log(door: Door) -> None:
+    door.post(OPENED, signed(OPENED, x_hub_signature_256=None))
+
+    def told() -> bool:
+        entries = [each for each in door.ingress.logs if each["event"] == "a delivery was refused"]
+        return any(each["reason"] == "SIGNATURE_INVALID" for each in entries)
+
+    until_sync(told, what="the log to name the refusal")
 
 
 @pytest.mark.guarantee("I10", "X4")
