@@ -194,7 +194,8 @@ async def test_what_never_arrived_takes_a_slot_of_the_resumed_session(line: Line
         running -= 1
 
     async with bench.working(handler, concurrency=1):
-        await line.session()
+        # A sign of life shows that the room which was told before it is known.
+        await _heard_since(line, await line.session())
         line.network.freeze()
         lost = await bench.work()
         await until(line.leased, what="it to be granted")
