@@ -8,15 +8,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from examples.child_process import StartError
-from examples.demo.cast import BOT, PAYLOAD, Cast, Pull, last_words, prepared_stage
-from examples.demo.play import Play, StepFailedError
-from examples.demo.show import say, show
-from services.suite import SuiteError
-from shared.embedded import EmbeddedPostgresError
+from examples.demo.cast import BOT, PAYLOAD, Pull, last_words, prepared_stage
+from examples.demo.ending import FAILED, FAILURES, exit_status, failed
+from examples.demo.play import Play
+from examples.demo.show import say
 
-FAILURES = (StepFailedError, SuiteError, EmbeddedPostgresError, StartError, ChildProcessError)
-FAILED = 1
 STOPPED = 130
 
 
@@ -43,27 +39,10 @@ def play_in(folder: Path, *, bot: str) -> int:
         ):
             return exit_status(cast, Play(cast))
     except FAILURES as failure:
-        return _failed(str(failure))
+        return failed(str(failure))
     except KeyboardInterrupt:
         say("Stopped.")
         return STOPPED
-
-
-def exit_status(cast: Cast, play: Play) -> int:
-    """Plays on a stage that stands; 0 only if every step was right."""
-    try:
-        faults = show(cast, play)
-    except FAILURES as failure:
-        return _failed(str(failure))
-    if faults:
-        return _failed(f"{len(faults)} of what must hold did not.")
-    say("Every step was right.")
-    return 0
-
-
-def _failed(why: str) -> int:
-    say(f"FAILED: {why}")
-    return FAILED
 
 
 if __name__ == "__main__":

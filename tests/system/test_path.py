@@ -15,8 +15,8 @@ from fencepost.dispatcher.v1 import intents_pb2
 from fencepost.dispatcher.v1.intents_pb2_grpc import IntentServiceStub
 from psycopg import sql
 
-from examples.demo.__main__ import exit_status
 from examples.demo.cast import PAYLOAD, TENANT, WEBHOOK_SECRET, Cast, Pull, Stage, prepared_stage
+from examples.demo.ending import exit_status
 from examples.demo.play import Play, Story, ask_timeline
 from examples.trace_receiver.client import ExportedSpan
 from tests.waiting import until
