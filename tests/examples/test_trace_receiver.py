@@ -179,7 +179,8 @@ def test_an_export_that_hangs_meets_its_deadline_and_is_not_kept(
     receiver.misbehave("hang")
 
     with pytest.raises(grpc.RpcError) as failed:
-        _export(channel, b"hung-and-left---", timeout_s=0.3)
+        _export(channel, b"hung-and-left---", timeout_s=1.0)
+    until_sync(lambda: receiver.exports_met() == 1, what="the export to be met")
     receiver.misbehave("none")
 
     assert failed.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
