@@ -149,10 +149,15 @@ class Play:
 
 
 def is_whole(spans: Sequence[ExportedSpan]) -> bool:
-    """Whether every service told its part, and each span's parent came, too."""
+    """Whether every service told its part: each span's parent came, and the end of each flush."""
     known = {span.span_id for span in spans}
-    hang_together = all(not each.parent_span_id or each.parent_span_id in known for each in spans)
-    return hang_together and {span.service_name for span in spans} >= TRACED
+    parents = {span.parent_span_id for span in spans if span.parent_span_id}
+    sent = {
+        span.span_id
+        for span in spans
+        if (span.service_name, span.name) == ("demo-bot", "checkpoint.flush")
+    }
+    return sent <= parents <= known and {span.service_name for span in spans} >= TRACED
 
 
 def ask_timeline(cast: Cast, **subject: str) -> watchdog_pb2.GetTimelineResponse:

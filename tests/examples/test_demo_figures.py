@@ -117,10 +117,13 @@ def test_memory_that_cannot_be_read_is_no_small_memory() -> None:
         ended.wait()
 
 
-def test_a_trace_is_whole_with_every_service_and_every_parent() -> None:
+def test_a_trace_is_whole_with_every_service_every_parent_and_the_end_of_each_flush() -> None:
+    flush = flush_span(98)
     spans = [
-        replace(flush_span(number), service_name=name) for number, name in enumerate(sorted(TRACED))
+        replace(flush_span(number), service_name=name, name="call", parent_span_id=flush.span_id)
+        for number, name in enumerate(sorted(TRACED))
     ]
-    assert is_whole(spans)
-    assert not is_whole(spans[1:])
-    assert not is_whole([*spans, replace(flush_span(99), parent_span_id="f" * 16)])
+    assert is_whole([flush, *spans])
+    assert not is_whole([flush, *spans[:-1]])
+    assert not is_whole([flush, *spans, flush_span(99)])
+    assert not is_whole([flush, *spans, replace(spans[0], parent_span_id="f" * 16)])
