@@ -138,6 +138,22 @@ async def test_an_interrupted_session_is_resumed(
     assert (first.session_id, second.resume_session) == (second.session_id, True)
 
 
+async def test_a_loss_and_the_return_are_each_told_once(
+    scripted: ScriptedDispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="fencepost.worker")
+    scripted.interruptions.append(Draining())
+    scripted.resume_refusals += [Draining(), Draining()]
+    async with served(scripted):
+        await until(lambda: "is back" in caplog.text, what="it to come back")
+    assert len(scripted.hellos) == 4
+    told = [(each.levelname, each.message.partition(":")[0]) for each in caplog.records]
+    assert told == [
+        ("WARNING", "the session lost its stream and comes back"),
+        ("INFO", "the session is back on a stream"),
+    ]
+
+
 async def test_a_session_that_is_not_found_is_followed_by_a_new_one(
     scripted: ScriptedDispatcher,
 ) -> None:

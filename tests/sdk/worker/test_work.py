@@ -106,6 +106,23 @@ async def test_each_failure_is_told_by_its_kind(
     )
 
 
+async def test_a_refusal_is_logged_as_its_sentence_alone(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = await bench.work()
+    refusal = PublicationBlocked(publication_id=1)
+
+    async def handler(run: Run) -> None:
+        if run.attempt == 1:
+            raise refusal
+
+    async with bench.working(handler):
+        await bench.outcomes(work)
+    told = f"intent {work.intent_id}: its handler was refused: {refusal.message}"
+    assert told in [record.message for record in caplog.records]
+    assert "Traceback" not in caplog.text
+
+
 async def test_a_handler_says_when_to_come_back(bench: Bench) -> None:
     work = await bench.work()
 
