@@ -12,7 +12,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test lint format stubs image lock upgrade guarantees containers mutations bench figures docs clean
+.PHONY: help run demo test fuzz lint format stubs image lock upgrade guarantees containers mutations bench figures docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ demo: $(RUNTIME) ## one real webhook becomes one review, on free ports with thro
 
 test: $(DEVELOPMENT) ## every test that needs no container engine and no browser
 	@$(BIN)/python -m pytest $(WORKERS)
+
+fuzz: $(DEVELOPMENT) ## ingress against odd input, FUZZ_EXAMPLES of it (20,000 unless said)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -n auto tests/services/ingress -m fuzz
 
 lint: $(DEVELOPMENT) ## style, types, import contracts, proto lint and breaking, fresh stubs and locks
 	$(BIN)/ruff check .
@@ -63,7 +66,7 @@ mutations: $(DEVELOPMENT) ## takes each recorded guard out and expects its tests
 bench: $(DEVELOPMENT) ## ours and peers on one database in one run, for minutes; ONLY="part …" for some
 	@$(BIN)/python -m bench $(ONLY)
 
-figures: $(DEVELOPMENT) ## time to the first publication, memory and idle cost, measured here and now
+figures: $(DEVELOPMENT) ## time to the first publication, memory, idle cost and the tests' time, measured now
 	@$(BIN)/python -m tools.figures
 
 docs: $(DEVELOPMENT) ## writes the generated pages under docs/
