@@ -9,6 +9,9 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS := -n $(shell expr $$(nproc) + 1) --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
+# The suite and its tests start processes, each of which would compile anew all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
