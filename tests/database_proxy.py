@@ -16,6 +16,8 @@ from tests.database_server import url_of
 
 CHUNK_BYTES = 64 * 1024
 COMMIT = b"COMMIT\x00"
+TURNS_FROM_ACCEPTING_TO_SERVING = 4
+"""Of the loop."""
 
 Loss = Literal["lose the request", "lose the answer", "keep the answer"]
 """The first two reset the connection; the last leaves it open and silent."""
@@ -75,8 +77,13 @@ class DatabaseProxy:
     async def cut(self) -> None:
         """Resets every connection and refuses new ones."""
         if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+            listener, self._listener = self._listener, None
+            # A listener that is closed forgets whom it has accepted and not yet given to _serve.
+            for socket in listener.sockets:
+                asyncio.get_running_loop().remove_reader(socket)
+            for _ in range(TURNS_FROM_ACCEPTING_TO_SERVING):
+                await asyncio.sleep(0)
+            listener.close()
         self.reset()
         for task in list(self._tasks):
             task.cancel()
@@ -112,6 +119,8 @@ class DatabaseProxy:
         self._tasks.add(task)
         self.accepted += 1
         try:
+            if self._listener is None:
+                raise ConnectionAbortedError
             await self._connect(reader, writer)
         except (OSError, asyncio.CancelledError):
             writer.transport.abort()
