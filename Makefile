@@ -6,7 +6,7 @@ INSTALLER := $(VENV)/.installer
 RUNTIME := $(VENV)/.runtime
 DEVELOPMENT := $(VENV)/.development
 # Many tests wait more than they work. By file, so that what a module starts is started once.
-WORKERS := -n $(shell expr $$(nproc) + 1) --dist loadfile --no-loadscope-reorder
+WORKERS := -n $(shell expr $$(nproc) + 2) --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # The suite and its tests start processes, each of which would compile anew all that it imports.
