@@ -3,8 +3,8 @@
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from services import bootstrap_store as store
@@ -32,10 +32,14 @@ class BootstrapRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Labels made by this run, keys that were there, and where credentials are."""
+    """Labels made by this run, keys that were there, and where credentials are.
+
+    `stored` are the digests of the keys that the database now has, by key id.
+    """
 
     made: tuple[str, ...]
     present: tuple[store.MadeKey, ...]
+    stored: Mapping[str, bytes] = field(repr=False)
     where: str
 
 
@@ -63,8 +67,9 @@ def bootstrap(database_url: str, *, tenant: str, handover: Handover) -> Outcome:
         with store.transaction(database_url) as connection:
             made = _make_missing(connection, first_keys(tenant))
             present = store.made_keys(connection)
+            stored = store.digests(connection)
             if made:
-                handover.prepare(as_text(made))
+                handover.prepare(as_text(made), stored)
                 _commit(connection)
     except store.Unreachable as failure:
         raise BootstrapRefusedError(
@@ -80,10 +85,10 @@ def bootstrap(database_url: str, *, tenant: str, handover: Handover) -> Outcome:
             f"Another bootstrap has been under way for {store.TURN_TIMEOUT_MS} ms: run this again."
         ) from failure
     ours = {credential.key_id for _, credential in made}
-    stored = {key.key_id: key.secret_sha256 for key in present}
     return Outcome(
         made=tuple(key.label for key, _ in made),
         present=tuple(key for key in present if key.key_id not in ours),
+        stored=stored,
         where=handover.finish() if made else handover.resume(stored),
     )
 
@@ -150,7 +155,11 @@ def _parser() -> argparse.ArgumentParser:
         "keys. Safe to run again, and from several places at once: each key is made once.",
     )
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write a new file, mode 0600, not the terminal"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write a file, mode 0600, not the terminal; one "
+        "of an earlier run is continued with the keys that it lacks",
     )
     parser.add_argument(
         "--tenant", type=_tenant, default=DEFAULT_TENANT, help="whose bots the worker key is for"

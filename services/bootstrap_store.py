@@ -39,7 +39,6 @@ class MadeKey:
 
     key_id: str
     label: str
-    secret_sha256: bytes = field(repr=False)
     created_at: datetime
     ended: bool
 
@@ -100,8 +99,16 @@ def insert_audit_entry(connection: Session, key: KeyToMake) -> None:
     connection.execute(_INSERT_AUDIT_ENTRY, values)
 
 
+_DIGESTS = "SELECT key_id, secret_sha256 FROM fencepost.api_keys"
+
+
+def digests(connection: Session) -> dict[str, bytes]:
+    """Digests of all keys by key id, those of later rotations included."""
+    return dict(connection.execute(_DIGESTS).fetchall())
+
+
 _MADE_KEYS = """
-SELECT key_id, label, secret_sha256, created_at,
+SELECT key_id, label, created_at,
     coalesce(ends_at <= statement_timestamp(), false) AS ended
 FROM fencepost.api_keys
 WHERE created_by = 'bootstrap'

@@ -12,7 +12,7 @@ from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
 from services.bootstrap import bootstrap
-from services.first_keys import digests, read_text
+from services.first_keys import digests, first_keys, read_text
 from services.handover import FileHandover, OutputExistsError
 from services.processes import Running, start_service
 from services.surroundings import SEALING, choose_addresses, environment_of, reserved_ports
@@ -176,23 +176,28 @@ class Suite:
             outcome = bootstrap(url, tenant=self.tenant, handover=handover)
         except OutputExistsError as exists:
             raise SuiteError(self._foreign_keys()) from exists
-        if not self.keys_file.exists():
-            if self._environment.keys() & {"INGRESS_API_KEY", "INGRESS_API_KEY_FILE"}:
-                return
-            raise SuiteError(
-                f"The first keys of this database were made before and {self.keys_file} is not "
-                "there: put it back, or set INGRESS_API_KEY or INGRESS_API_KEY_FILE."
-            )
-        text = self.keys_file.read_text()
-        stored = {key.key_id: key.secret_sha256 for key in outcome.present}
-        if not outcome.made and not digests(text).items() <= stored.items():
+        text = self.keys_file.read_text() if self.keys_file.exists() else ""
+        if not digests(text).items() <= outcome.stored.items():
             raise SuiteError(self._foreign_keys())
         self._credentials = read_text(text)
+        if missing := self._missing_keys():
+            raise SuiteError(
+                f"There is no {' and no '.join(missing)} in {self.keys_file}, and keys made before "
+                f"are not shown again: put the file back, or set {' and '.join(missing)}, "
+                "or the same with _FILE."
+            )
+
+    def _missing_keys(self) -> list[str]:
+        """Variables of the services' own keys that nobody has set."""
+        given = {name for name, value in self._environment.items() if value}
+        needed = [key.variable for key in first_keys(self.tenant) if key.label in SERVICES]
+        return [v for v in needed if v not in self._credentials and not given & {v, f"{v}_FILE"}]
 
     def _foreign_keys(self) -> str:
         return (
-            f"The keys in {self.keys_file} are not those of this database: "
-            "move the file away, or use the database that it was made for."
+            f"Not all keys in {self.keys_file} are of this database: take out the lines of those "
+            "that were removed from it, or move the file away, or use the database that it was "
+            "made for."
         )
 
     def _start_service(self, service: Service) -> Running:

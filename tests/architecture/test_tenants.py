@@ -41,6 +41,7 @@ WITHOUT_TENANT = {
     "ingress/endpoints/secrets_store.py _DELETE_ENDED_SECRETS": EVERY_TENANT,
     "ingress/endpoints/secrets_store.py _LOCK_SEALED_UNDER_OTHERS": EVERY_TENANT,
     "ingress/endpoints/secrets_store.py _COUNT_BY_KEY": EVERY_TENANT,
+    "bootstrap_store.py _DIGESTS": "the owner's: it tells whether a file's keys are the database's",
     "bootstrap_store.py _MADE_KEYS": "the owner's: it makes the first keys, of any tenant",
 }
 

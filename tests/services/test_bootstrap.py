@@ -5,7 +5,7 @@ import pty
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psycopg
@@ -194,7 +194,8 @@ def test_a_folder_that_is_not_there_or_not_a_folder_makes_no_key(
 def test_killed_after_the_draft_the_next_run_makes_keys_anew(
     owner_url: str, watchdog_url: str, output: Path
 ) -> None:
-    FileHandover(output).prepare(as_text([(key, new_credential()) for key in first_keys("t")]))
+    killed = as_text([(key, new_credential()) for key in first_keys("t")])
+    FileHandover(output).prepare(killed, {})
 
     outcome = bootstrap(watchdog_url, tenant="t", handover=FileHandover(output))
 
@@ -235,9 +236,9 @@ def test_a_commit_whose_answer_is_lost_keeps_the_draft(
     class Severed(FileHandover):
         """The connection is ended when everything but the commit is done."""
 
-        def prepare(self, text: str) -> None:
+        def prepare(self, text: str, stored: Mapping[str, bytes]) -> None:
             """Writes, then ends the session of the bootstrap."""
-            super().prepare(text)
+            super().prepare(text, stored)
             with psycopg.connect(watchdog_url, autocommit=True) as other:
                 other.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

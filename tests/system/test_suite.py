@@ -6,7 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psycopg
@@ -111,27 +111,115 @@ def test_roles_that_others_use_are_not_given_new_passwords(owner_url: str, tmp_p
         pass
 
 
-def test_keys_of_another_database_are_told_apart(
+@pytest.fixture
+def make_keys(
     owner_url: str, service_urls: dict[Service, str], tmp_path: Path
-) -> None:
-    def start() -> None:
-        suite = Suite(tmp_path, database_url=owner_url, service_urls=service_urls, free_ports=True)
-        suite._make_keys()
+) -> Callable[[Mapping[str, str]], Suite]:
+    """The start of a suite as far as its keys, in an environment."""
 
-    start()
+    def make(environment: Mapping[str, str]) -> Suite:
+        suite = Suite(
+            tmp_path,
+            environment=environment,
+            database_url=owner_url,
+            service_urls=service_urls,
+            free_ports=True,
+        )
+        suite._make_keys()
+        return suite
+
+    return make
+
+
+def take_out(keys_file: Path, *variables: str) -> str:
+    """Takes lines out of a keys file; returns what is left."""
+    lines = keys_file.read_text().splitlines(keepends=True)
+    kept = "".join(line for line in lines if line.partition("=")[0] not in variables)
+    keys_file.write_text(kept)
+    return kept
+
+
+def test_keys_of_another_database_are_told_apart(
+    owner_url: str, make_keys: Callable[[Mapping[str, str]], Suite], tmp_path: Path
+) -> None:
+    make_keys({})
     kept = (tmp_path / "keys.env").read_text()
-    start()
-    (tmp_path / "keys.env").unlink()
-    with pytest.raises(SuiteError, match=r"keys\.env is not there: put it back, or set INGRESS"):
-        start()
-    (tmp_path / "keys.env").write_text(kept.replace("fp_", "fp_0"))
-    with pytest.raises(SuiteError, match="not those of this database"):
-        start()
+    make_keys({})
+    foreign = kept.replace("fp_", "fp_0")
+    (tmp_path / "keys.env").write_text(foreign)
+    with pytest.raises(SuiteError, match=r"Not all keys in .* are of this database"):
+        make_keys({})
+    assert (tmp_path / "keys.env").read_text() == foreign
     with psycopg.connect(owner_url) as connection:
         connection.execute("DELETE FROM fencepost.api_keys")
     (tmp_path / "keys.env").write_text(kept)
-    with pytest.raises(SuiteError, match="not those of this database"):
-        start()
+    with pytest.raises(SuiteError, match=r"Not all keys in .* are of this database"):
+        make_keys({})
+    assert (tmp_path / "keys.env").read_text() == kept
+
+
+@pytest.mark.parametrize(
+    ("lost", "given", "missing"),
+    [
+        (["INGRESS_API_KEY", "DISPATCHER_API_KEY"], {}, "INGRESS_API_KEY and DISPATCHER_API_KEY"),
+        (["INGRESS_API_KEY"], {"INGRESS_API_KEY": ""}, "INGRESS_API_KEY"),
+        (
+            ["INGRESS_API_KEY", "DISPATCHER_API_KEY"],
+            {"INGRESS_API_KEY_FILE": "/ingress.key"},
+            "DISPATCHER_API_KEY",
+        ),
+    ],
+)
+def test_the_keys_that_services_lack_are_named_and_may_be_set(
+    make_keys: Callable[[Mapping[str, str]], Suite],
+    tmp_path: Path,
+    lost: list[str],
+    given: dict[str, str],
+    missing: str,
+) -> None:
+    make_keys({})
+    take_out(tmp_path / "keys.env", *lost)
+
+    with pytest.raises(SuiteError, match=f"put the file back, or set {missing}, or the same with"):
+        make_keys(given)
+
+    assert make_keys(given | dict.fromkeys(lost, "fp_given")).credentials.keys() == KEYS - {*lost}
+
+
+def test_without_the_keys_file_both_keys_may_be_set(
+    make_keys: Callable[[Mapping[str, str]], Suite], tmp_path: Path
+) -> None:
+    make_keys({})
+    (tmp_path / "keys.env").unlink()
+
+    with pytest.raises(SuiteError, match="no INGRESS_API_KEY and no DISPATCHER_API_KEY in "):
+        make_keys({})
+
+    given = {"INGRESS_API_KEY": "fp_given", "DISPATCHER_API_KEY_FILE": "/dispatcher.key"}
+    assert make_keys(given).credentials == {}
+
+
+def test_an_installation_that_lacks_a_key_of_this_version_gets_it_and_starts(
+    owner_url: str,
+    service_urls: dict[Service, str],
+    make_keys: Callable[[Mapping[str, str]], Suite],
+    tmp_path: Path,
+) -> None:
+    before_it = make_keys({}).credentials
+    kept = take_out(tmp_path / "keys.env", "DISPATCHER_API_KEY")
+    with psycopg.connect(owner_url) as connection:
+        connection.execute("DELETE FROM fencepost.api_keys WHERE label = 'dispatcher'")
+
+    with Suite(
+        tmp_path, database_url=owner_url, service_urls=service_urls, free_ports=True
+    ) as suite:
+        each_is_ready_with_its_own_secrets_alone(suite)
+        made = suite.credentials["DISPATCHER_API_KEY"]
+        assert environment_of(suite.process_ids["dispatcher"])["DISPATCHER_API_KEY"] == made
+
+    assert suite.keys_file.read_text().startswith(kept)
+    assert suite.credentials == {**before_it, "DISPATCHER_API_KEY": made}
+    assert made != before_it["DISPATCHER_API_KEY"]
 
 
 class Launcher:
