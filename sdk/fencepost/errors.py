@@ -7,43 +7,14 @@ class says what happened and what to do next; it is sent to callers, so it holds
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from grpc import StatusCode
 
+from fencepost.refusal import FencepostError as FencepostError
+from fencepost.refusal import Refusal as Refusal
+
 SHOWN_VIOLATIONS = 3
-
-
-class FencepostError(Exception):
-    """A call was refused or failed; on its own, for a reason that this version does not know."""
-
-    reason: str = ""
-    code: StatusCode = StatusCode.UNKNOWN
-    retriable: bool = False
-    message: str
-
-    def __init__(self, message: str, *, code: StatusCode, reason: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.reason = reason
-        self.retriable = code is StatusCode.UNAVAILABLE
-
-    def __str__(self) -> str:
-        return self.message
-
-
-@dataclass(eq=False, kw_only=True)
-class Refusal(FencepostError):  # noqa: N818  (a reason is its own name)
-    """Base of the known reasons: fields are the facts, `message` the sentence made of them."""
-
-    sentence: ClassVar[str]
-
-    message: str = ""
-
-    def __post_init__(self) -> None:
-        self.message = self.message or self.sentence.format(**vars(self))
-        self.args = (self.message,)
 
 
 class FieldViolation(NamedTuple):
@@ -256,6 +227,36 @@ class PublicationRefused(Refusal):
 
     publication_id: int
     proof: str
+
+
+@dataclass(eq=False, kw_only=True)
+class ConnectionMissing(Refusal):
+    """The tenant has no connection to this forge."""
+
+    reason = "CONNECTION_MISSING"
+    code = StatusCode.FAILED_PRECONDITION
+    sentence = (
+        "Tenant {tenant!a} has no connection to {forge_instance!a}: nothing was sent; make one "
+        "with `fencepost connections put {forge_instance} --tenant {tenant}`."
+    )
+
+    tenant: str
+    forge_instance: str
+
+
+@dataclass(eq=False, kw_only=True)
+class ConnectionDisabled(Refusal):
+    """The tenant's connection to this forge was disabled."""
+
+    reason = "CONNECTION_DISABLED"
+    code = StatusCode.FAILED_PRECONDITION
+    sentence = (
+        "The connection of tenant {tenant!a} to {forge_instance!a} is disabled: nothing was sent; "
+        "use it again with `fencepost connections put {forge_instance} --tenant {tenant} --enable`."
+    )
+
+    tenant: str
+    forge_instance: str
 
 
 @dataclass(eq=False, kw_only=True)

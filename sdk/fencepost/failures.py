@@ -8,10 +8,14 @@ from typing import Final
 from fencepost.dispatcher.v1 import work_pb2
 from fencepost.errors import (
     BodyTooLarge,
+    ConnectionDisabled,
+    ConnectionMissing,
     FieldInvalid,
     PublicationBlocked,
     PublicationsHeld,
     ReconciliationRequired,
+    SealingKeyUnknown,
+    SecretTampered,
 )
 
 REASON_LENGTH_MAX: Final = 2000
@@ -42,7 +46,15 @@ class RetryLaterError(Exception):
 
 
 _PERMANENT: Final = (PermanentError,)
-_BLOCKED: Final = (ReconciliationRequired, PublicationsHeld, PublicationBlocked)
+_BLOCKED: Final = (
+    ReconciliationRequired,
+    PublicationsHeld,
+    PublicationBlocked,
+    ConnectionMissing,
+    ConnectionDisabled,
+    SealingKeyUnknown,
+    SecretTampered,
+)
 _DETERMINISTIC: Final = (DeterministicError, FieldInvalid, BodyTooLarge)
 
 

@@ -269,8 +269,9 @@ class Run:
         """Posts one review, at most once for this name and ordinal, whatever is repeated.
 
         What changed since the last checkpoint is made durable first (P1). Raises LeaseLost,
-        ReconciliationRequired, PublicationsHeld, PublicationBlocked, PublicationRefused. Never
-        repeated by itself (P3).
+        ReconciliationRequired, PublicationsHeld, PublicationBlocked, PublicationRefused, and
+        ConnectionMissing or another where the forge's connection does not open. Never repeated by
+        itself (P3).
         """
         if self._services.publish is None:
             raise ValueError("the worker has no publisher: give it the publisher's address")

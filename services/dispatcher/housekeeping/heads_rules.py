@@ -38,6 +38,13 @@ class Unclear:
     retry_after_ms: int = 0
 
 
+@dataclass(frozen=True)
+class Blocked:
+    """Asked again once a person may have mended the connection; that costs no attempt."""
+
+    reason: str
+
+
 def decide(state: ChangeRequestState, recorded: Recorded | None) -> Work | Unwanted | Unclear:
     """What becomes of work for the head that a forge has just named. Keeps I7.
 

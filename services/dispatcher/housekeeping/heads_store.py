@@ -179,19 +179,22 @@ async def name_head(
 _POSTPONE = statement("""
     UPDATE waiting
     SET due_at = clock_timestamp() + %(delay_ms)s * interval '1 millisecond',
-        attempts = attempts + 1, reason = %(reason)s
+        attempts = %(attempts)s, reason = %(reason)s
     WHERE tenant = %(tenant)s AND intent_id = %(intent_id)s AND waits_on = 'head'
         AND due_at = %(due_at)s
 """)
 
 
-async def postpone(tx: Transaction, headless: Headless, *, delay_ms: int, reason: str) -> None:
-    """Lets it be asked for again after the delay, one attempt more; only where the claim stands."""
+async def postpone(
+    tx: Transaction, headless: Headless, *, attempts: int, delay_ms: int, reason: str
+) -> None:
+    """Lets it be asked for again after the delay, with so many attempts; where the claim stands."""
     await tx.execute(
         _POSTPONE,
         tenant=headless.tenant,
         intent_id=headless.intent_id,
         due_at=headless.due_at,
+        attempts=attempts,
         delay_ms=delay_ms,
         reason=reason,
     )

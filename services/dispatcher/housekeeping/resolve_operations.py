@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fencepost.errors import (
+    ConnectionDisabled,
+    ConnectionMissing,
     FieldInvalid,
     ForgeUnavailable,
     Internal,
@@ -25,7 +27,14 @@ from services.dispatcher.dispatch.ready_store import ReadyRow
 from services.dispatcher.dispatch.rules import attempts_allowed
 from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.housekeeping import heads_store
-from services.dispatcher.housekeeping.heads_rules import Recorded, Unclear, Unwanted, Work, decide
+from services.dispatcher.housekeeping.heads_rules import (
+    Blocked,
+    Recorded,
+    Unclear,
+    Unwanted,
+    Work,
+    decide,
+)
 from services.dispatcher.housekeeping.heads_store import Headless, NewChangeRequest
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database, Transaction
@@ -59,7 +68,8 @@ class ForgeHead:
     url: str
 
 
-Answer = ForgeHead | Unwanted | Unclear
+Aside = Unwanted | Unclear | Blocked
+Answer = ForgeHead | Aside
 Verdict = Work | Unwanted | Unclear
 Ask = Callable[[Question], Awaitable[ForgeHead]]
 """Asks the publisher; raises the error that it answers, or that it does not."""
@@ -76,6 +86,7 @@ class HeadResolver:
         self._ask = ask
         self._claim_ms = 2 * settings.publisher_timeout_ms
         self._retry_delay_ms = settings.retry_delay_ms
+        self._recheck_ms = settings.blocked_recheck_ms
         self._allowed = attempts_allowed(
             retries_max=settings.retries_max, attempts_max=settings.attempts_max
         )
@@ -114,12 +125,14 @@ class HeadResolver:
             return Unwanted(missing.message) if gone else Unclear(missing.message)
         except ForgeUnavailable as away:
             return Unclear(away.message, away.retry_after_ms)
-        except (SealingKeyUnknown, SecretTampered, FieldInvalid, Internal) as refused:
+        except (ConnectionMissing, ConnectionDisabled, SealingKeyUnknown, SecretTampered) as shut:
+            return Blocked(shut.message)
+        except (FieldInvalid, Internal) as refused:
             return Unclear(refused.message)
 
     async def _apply(self, tx: Transaction, headless: Headless, answer: Answer) -> bool:
         """Stores what follows from the answer; True when the intent became ready."""
-        if isinstance(answer, Unwanted | Unclear):
+        if isinstance(answer, Aside):
             return await self._set_aside(tx, headless, answer)
         decision = await _judged(tx, headless, answer)
         if not isinstance(decision, Work):
@@ -146,20 +159,24 @@ class HeadResolver:
             await ready_store.line_up(tx, tenant=headless.tenant, rows=[row])
         return named
 
-    async def _set_aside(
-        self, tx: Transaction, headless: Headless, verdict: Unwanted | Unclear
-    ) -> bool:
+    async def _set_aside(self, tx: Transaction, headless: Headless, verdict: Aside) -> bool:
         """Ends the intent, or lets it be asked for again; it never becomes ready."""
-        attempts = headless.attempts + 1
+        asked, attempts = headless.attempts, headless.attempts + 1
         if isinstance(verdict, Unwanted):
-            await _end(tx, headless, IntentStatus.ABANDONED, headless.attempts, verdict.reason)
+            await _end(tx, headless, IntentStatus.ABANDONED, asked, verdict.reason)
+        elif isinstance(verdict, Blocked):
+            await heads_store.postpone(
+                tx, headless, attempts=asked, delay_ms=self._recheck_ms, reason=verdict.reason
+            )
         elif attempts >= self._allowed:
             cause = verdict.reason.rstrip(". ")
             reason = f"{cause} (asked {attempts} times, and {self._allowed} are allowed)"
             await _end(tx, headless, IntentStatus.DEAD, attempts, reason)
         else:
             delay_ms = max(self._retry_delay_ms, verdict.retry_after_ms)
-            await heads_store.postpone(tx, headless, delay_ms=delay_ms, reason=verdict.reason)
+            await heads_store.postpone(
+                tx, headless, attempts=attempts, delay_ms=delay_ms, reason=verdict.reason
+            )
         return False
 
 

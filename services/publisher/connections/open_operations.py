@@ -1,6 +1,6 @@
 """Opens a tenant's way into a forge for one call, and keeps nothing of it (K1)."""
 
-from fencepost.errors import ResourceNotFound, SealingKeyUnknown
+from fencepost.errors import ConnectionDisabled, ConnectionMissing, SealingKeyUnknown
 
 from services.publisher.connections import store
 from services.publisher.connections.store import ConnectionRow
@@ -54,13 +54,16 @@ class Connections:
     async def open(self, tx: Transaction, *, tenant: str, forge_instance: str) -> Access:
         """The tenant's access to this instance, its own connection before the settings'.
 
-        Raises ResourceNotFound, SealingKeyUnknown, SecretTampered. Keeps K1, X8.
+        Raises ConnectionMissing, ConnectionDisabled, SealingKeyUnknown, SecretTampered. Keeps K1,
+        X8.
         """
         row = await store.find_connection(tx, tenant=tenant, forge_instance=forge_instance)
-        if row is None and self._configured.instance == forge_instance:
+        if row is None and self._configured.instance == forge_instance and self._configured.token:
             return self._configured
-        if row is None or row.disabled_at is not None:
-            raise ResourceNotFound(kind="connection", name=forge_instance)
+        if row is None:
+            raise ConnectionMissing(tenant=tenant, forge_instance=forge_instance)
+        if row.disabled_at is not None:
+            raise ConnectionDisabled(tenant=tenant, forge_instance=forge_instance)
         return Access(
             forge=ForgeKind(row.forge),
             instance=row.forge_instance,

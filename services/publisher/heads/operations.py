@@ -47,15 +47,13 @@ class Resolving:
     async def resolve(self, command: ResolveHead) -> Resolved:
         """Keeps I7, K1, X8; no lock and no transaction is held while the forge is asked.
 
-        Raises ResourceNotFound for a connection or a change request that is not there,
-        ForgeUnavailable when the forge cannot say, SealingKeyUnknown, SecretTampered.
+        Raises ResourceNotFound for a change request that is not there, ForgeUnavailable when the
+        forge cannot say, and what the connection raises that does not open.
         """
         tenant, instance = command.tenant, command.forge_instance
         access = await self._database.read(
             lambda tx: self._connections.open(tx, tenant=tenant, forge_instance=instance)
         )
-        if not access.token:
-            raise ResourceNotFound(kind="connection", name=instance)
         asked = Asked(repo_id=command.repo_id, number=command.number)
         answer = await self._in_time(self._forges.heads(access), asked)
         match answer:

@@ -9,10 +9,14 @@ import fencepost
 import pytest
 from fencepost import DeterministicError, PermanentError, RetryLaterError, Run
 from fencepost.errors import (
+    ConnectionDisabled,
+    ConnectionMissing,
     FieldInvalid,
     PublicationBlocked,
     PublicationsHeld,
     ReconciliationRequired,
+    SealingKeyUnknown,
+    SecretTampered,
 )
 from fencepost.failures import MASK
 
@@ -83,6 +87,10 @@ async def test_what_changes_after_the_final_flush_is_flushed_once_more(bench: Be
         (ReconciliationRequired(publication_id=1, status="running"), "blocked", "open"),
         (PublicationsHeld(hold_id=1, why="incident"), "blocked", "open"),
         (PublicationBlocked(publication_id=1), "blocked", "open"),
+        (ConnectionMissing(tenant="acme", forge_instance="github.com"), "blocked", "open"),
+        (ConnectionDisabled(tenant="acme", forge_instance="github.com"), "blocked", "open"),
+        (SealingKeyUnknown(key_id="k1"), "blocked", "open"),
+        (SecretTampered(purpose="connection", owner="github.com"), "blocked", "open"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else value,
 )

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 from fencepost.errors import (
+    ConnectionDisabled,
+    ConnectionMissing,
     ForgeUnavailable,
     ResourceNotFound,
     SealingKeyUnknown,
@@ -18,7 +20,7 @@ from services.publisher.heads.operations import Resolved, ResolveHead, Resolving
 from services.publisher.model import ForgeKind
 from services.publisher.operations import Publishing
 from shared.schema.states import ChangeRequestState
-from tests.rows import ChangeRequest, Work
+from tests.rows import NOW, ChangeRequest, Work
 from tests.services.publisher.bench import Bench
 from tests.services.publisher.commands import review_of
 from tests.services.publisher.connections.conftest import KEY_1, KEY_2
@@ -125,7 +127,7 @@ async def test_another_keyring_opens_nothing(bench: Bench) -> None:
 async def test_nothing_goes_over_another_tenants_connection(bench: Bench) -> None:
     await connect(bench, tenant="globex")
     work = await bench.work()
-    with pytest.raises(ResourceNotFound, match="no connection"):
+    with pytest.raises(ConnectionMissing):
         await resolved(bench, head_of(work))
     assert bench.requests(work) == []
 
@@ -179,12 +181,33 @@ async def test_a_forge_that_is_silent_is_unavailable_before_the_caller_leaves(
         await resolving(sealed(bench), time_limit_ms=200).resolve(head_of(work))
 
 
-@pytest.mark.guarantee("I7")
-async def test_without_a_connection_or_a_token_the_connection_is_what_is_not_found(
+@pytest.mark.guarantee("I7", "P2b")
+async def test_without_a_connection_nothing_is_marked_and_the_next_command_is_told(
     bench: Bench,
 ) -> None:
     work = await bench.work()
+    with pytest.raises(ConnectionMissing) as missing:
+        await publishing(bench).publish_review(review_of(work))
+    assert "`fencepost connections put github.com --tenant acme`" in str(missing.value)
+    assert await bench.attempts(work) == []
+    assert bench.requests(work) == []
     for command in (head_of(work), head_of(work, forge_instance="elsewhere.test")):
-        with pytest.raises(ResourceNotFound) as missing:
+        with pytest.raises(ConnectionMissing):
             await resolved(bench, command)
-        assert missing.value.kind == "connection"
+
+
+@pytest.mark.guarantee("I7", "P2b")
+async def test_over_a_disabled_connection_nothing_is_marked_and_the_next_command_is_told(
+    bench: Bench,
+) -> None:
+    work = await bench.work()
+    await connect(bench)
+    await bench.rows.change("connections", {"tenant": "acme"}, disabled_at=NOW)
+    with pytest.raises(ConnectionDisabled) as disabled:
+        await publishing(bench).publish_review(review_of(work))
+    told = "`fencepost connections put github.com --tenant acme --enable`"
+    assert told in str(disabled.value)
+    assert await bench.attempts(work) == []
+    with pytest.raises(ConnectionDisabled):
+        await resolved(bench, head_of(work))
+    assert bench.requests(work) == []

@@ -74,6 +74,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION: a stored secret is not what was sealed there."""
     ERROR_REASON_FORGE_UNAVAILABLE: _ErrorReason.ValueType  # 25
     """UNAVAILABLE: the forge cannot say now; ask again after the given delay."""
+    ERROR_REASON_CONNECTION_MISSING: _ErrorReason.ValueType  # 26
+    """FAILED_PRECONDITION: the tenant has no connection to the forge."""
+    ERROR_REASON_CONNECTION_DISABLED: _ErrorReason.ValueType  # 27
+    """FAILED_PRECONDITION: the tenant's connection to the forge is disabled."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: carried as google.rpc.ErrorInfo{domain: "fencepost", reason: …},
@@ -132,4 +136,8 @@ ERROR_REASON_SECRET_TAMPERED: ErrorReason.ValueType  # 24
 """FAILED_PRECONDITION: a stored secret is not what was sealed there."""
 ERROR_REASON_FORGE_UNAVAILABLE: ErrorReason.ValueType  # 25
 """UNAVAILABLE: the forge cannot say now; ask again after the given delay."""
+ERROR_REASON_CONNECTION_MISSING: ErrorReason.ValueType  # 26
+"""FAILED_PRECONDITION: the tenant has no connection to the forge."""
+ERROR_REASON_CONNECTION_DISABLED: ErrorReason.ValueType  # 27
+"""FAILED_PRECONDITION: the tenant's connection to the forge is disabled."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from fencepost.errors import (
+    ConnectionDisabled,
+    ConnectionMissing,
     DatabaseUnavailable,
     FencepostError,
     ForgeUnavailable,
@@ -161,10 +163,13 @@ async def test_what_is_closed_or_gone_is_abandoned_with_the_reason(
 CANNOT_SAY = [
     (ForgeUnavailable(why="status 503", retry_after_ms=7000), 60_000),
     (ForgeUnavailable(why="status 429", retry_after_ms=900_000), 900_000),
-    (ResourceNotFound(kind="connection", name="github.com"), 60_000),
-    (SealingKeyUnknown(key_id="k1"), 60_000),
-    (SecretTampered(purpose="connection", owner="github.com"), 60_000),
     (Internal(error_id="e1"), 60_000),
+]
+DOES_NOT_OPEN = [
+    ConnectionMissing(tenant="acme", forge_instance="github.com"),
+    ConnectionDisabled(tenant="acme", forge_instance="github.com"),
+    SealingKeyUnknown(key_id="k1"),
+    SecretTampered(purpose="connection", owner="github.com"),
 ]
 
 
@@ -185,6 +190,20 @@ async def test_what_nobody_can_say_now_is_asked_again_after_the_delay(
     await desk.rows.change("waiting", {"intent_id": work.intent_id}, due_at=from_now(-1))
     await duty.tick()
     assert (await intent(desk, work))["head_sha"] == HEAD
+
+
+@pytest.mark.guarantee("I7", "Q5")
+@pytest.mark.parametrize("answer", DOES_NOT_OPEN, ids=lambda each: type(each).__name__)
+async def test_a_connection_that_does_not_open_is_waited_for_without_an_attempt(
+    desk: Desk, answer: Exception
+) -> None:
+    await headless(desk.rows, attempts=2)
+    duty, _ = resolver(desk, answer, retries_max=2, blocked_recheck_ms=300_000)
+    await duty.tick()
+    row = await desk.rows.one("waiting")
+    assert (row["attempts"], row["reason"]) == (2, str(answer))
+    wait_ms = (row["due_at"] - row["since"]).total_seconds() * 1000
+    assert 300_000 <= wait_ms < 330_000
 
 
 @pytest.mark.guarantee("I7")

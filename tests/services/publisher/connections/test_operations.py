@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from fencepost.errors import (
+    ConnectionDisabled,
+    ConnectionMissing,
     FieldInvalid,
     ResourceNotFound,
     SealingKeyUnknown,
@@ -142,7 +144,7 @@ async def test_a_disabled_connection_opens_for_nobody_until_it_is_enabled(
     assert await audited(rows) == ["PutConnection", "DisableConnection"]
     assert (await rows.all("audit_entries"))[1]["reason"] == "leaked"
     await desk.put(token="another")
-    with pytest.raises(ResourceNotFound, match="no connection"):
+    with pytest.raises(ConnectionDisabled):
         await desk.opened()
     assert (await desk.put(token="another", enable=True)).changed
     assert (await desk.opened()).token == "another"
@@ -154,7 +156,7 @@ async def test_one_tenant_opens_sees_and_ends_nothing_of_anothers(desk: Desk) ->
     await desk.put(tenant="globex", token="theirs")
     assert (await desk.opened()).token == TOKEN
     assert (await desk.opened("globex")).token == "theirs"
-    with pytest.raises(ResourceNotFound):
+    with pytest.raises(ConnectionMissing):
         await desk.opened("initech")
     with pytest.raises(ResourceNotFound):
         await desk.operations.disable(
@@ -220,7 +222,7 @@ async def test_the_settings_name_a_connection_for_tenants_without_their_own(desk
     await configured.operations.disable(
         tenant="acme", forge_instance="gitlab.test", reason="", key_id="admin"
     )
-    with pytest.raises(ResourceNotFound):
+    with pytest.raises(ConnectionDisabled):
         await configured.opened()
 
 

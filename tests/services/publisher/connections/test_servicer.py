@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import pytest
 from fencepost.errors import (
+    ConnectionDisabled,
+    ConnectionMissing,
     FencepostError,
     FieldInvalid,
     ForgeUnavailable,
@@ -115,7 +117,7 @@ async def test_a_connection_is_kept_used_listed_disabled_and_sealed_anew(wire: W
     disabling = pb.DisableConnectionRequest(forge_instance=INSTANCE, reason="leaked")
     disabled = await wire.admin("DisableConnection", disabling)
     assert disabled.connection.HasField("disabled_at")
-    with pytest.raises(ResourceNotFound, match="no connection"):
+    with pytest.raises(ConnectionDisabled):
         await wire.head()
 
 
@@ -130,7 +132,7 @@ async def test_a_key_of_no_tenant_says_whose_connection_and_a_tenants_key_only_i
         await wire.head(named="", key_of=None)
     with pytest.raises(ScopeMissing):
         await wire.head(named="acme", key_of="globex")
-    with pytest.raises(ResourceNotFound):
+    with pytest.raises(ConnectionMissing):
         await wire.head(named="globex", key_of=None)
 
 
