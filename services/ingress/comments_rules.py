@@ -5,13 +5,13 @@ of the line or a blank. Lines inside a fence of code or a hidden `<!-- -->` are 
 lines, which begin with `>`.
 
 It counts for what sent the delivery, not for what the comment says of its author: one that
-somebody else edited asks for nothing. Who may give commands must be known from the body, or nobody
-may (I6).
+somebody else edited asks for nothing. Who may give commands must be known from the body or from the
+endpoint, or nobody may (I6).
 """
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.ingress.reading_rules import Projection, asked, ignored, sender_of
 from services.ingress.rules import IgnoredReason, Reading, WorkAsked
@@ -60,7 +60,8 @@ def read_commands(
     reason = _why_nothing(comment, commands, about)
     if reason is not None:
         return ignored(event_action, reason, about)
-    return asked(event_action, ask(commands), about)
+    reading = asked(event_action, ask(commands), about)
+    return reading if comment.trusted else _unproven(reading)
 
 
 def _why_nothing(
@@ -75,7 +76,14 @@ def _why_nothing(
         return IgnoredReason.SENDER_IS_BOT
     if sender is None or sender.account_id is None or sender.account_id != comment.author_id:
         return IgnoredReason.EDITED_BY_ANOTHER
-    return None if comment.trusted else IgnoredReason.SENDER_UNTRUSTED
+    return None
+
+
+def _unproven(reading: Reading) -> Reading:
+    """What is asked for only if the endpoint trusts who sent it."""
+    return replace(
+        reading, asks=None, unproven=reading.asks, ignored=IgnoredReason.SENDER_UNTRUSTED
+    )
 
 
 def _plain_lines(text: str) -> Iterator[str]:

@@ -201,6 +201,7 @@ def _item(submission: Submission) -> Item:
         READERS[endpoint.forge](submission.event, document),
         submission.event,
         bot_ids=endpoint.bot_ids,
+        trusted_ids=endpoint.trusted_ids,
         wanted_events=endpoint.wanted_events,
     )
     return Item(submission, reading, hashlib.sha256(submission.body).digest())

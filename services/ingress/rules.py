@@ -62,7 +62,7 @@ IGNORED_REASONS: Mapping[IgnoredReason, str] = MappingProxyType(
         IgnoredReason.NO_COMMAND: "No line of the comment is a command.",
         IgnoredReason.EDITED_BY_ANOTHER: "Only who wrote a comment gives commands with it.",
         IgnoredReason.SENDER_IS_BOT: "People ask for work by hand; this was a bot.",
-        IgnoredReason.SENDER_UNTRUSTED: "Nothing in the body shows that the sender may command.",
+        IgnoredReason.SENDER_UNTRUSTED: "Nothing shows that the sender may command.",
         IgnoredReason.REVIEW_OF_ANOTHER: "The review is asked of somebody else.",
         IgnoredReason.GROUP_GONE: "The merge group is gone: nothing is said of it any more.",
     }
@@ -145,30 +145,40 @@ class Reading:
     """What a forge's module read from a body.
 
     At most one of `event` and `asks` is there. `ignored` says why no work follows; what `event`
-    tells of heads is recorded all the same.
+    tells of heads is recorded all the same. `unproven` is asked for by a sender of whom the body
+    does not show that they may: the endpoint decides.
     """
 
     event_action: str
     event: ChangeRequestEvent | None
     asks: WorkAsked | None = None
+    unproven: WorkAsked | None = None
     sender: Sender | None = None
     ignored: IgnoredReason | None
     projection: Mapping[str, str | int | bool]
 
 
 def admitted(
-    reading: Reading, event: str, *, bot_ids: Collection[int], wanted_events: Collection[str]
+    reading: Reading,
+    event: str,
+    *,
+    bot_ids: Collection[int],
+    trusted_ids: Collection[int],
+    wanted_events: Collection[str],
 ) -> Reading:
     """The reading, without what an endpoint does not take (I8).
 
     That are events it does not want, its bots' own, and reviews that are asked of others. What a
-    bot of ours pushed is recorded, and makes no work.
+    bot of ours pushed is recorded, and makes no work. What only the endpoint can vouch for is
+    asked for where it trusts the sender.
     """
     if wanted_events and event not in wanted_events:
         reason = reading.ignored or IgnoredReason.EVENT_UNWANTED
         return replace(reading, event=None, asks=None, ignored=reason)
     if reading.sender is not None and _is_own(reading.sender, bot_ids):
         return replace(reading, asks=None, ignored=IgnoredReason.OWN_BOT)
+    if reading.unproven is not None and _is_trusted(reading.sender, trusted_ids):
+        return replace(reading, asks=reading.unproven, ignored=None)
     if _is_for_others(reading.asks, bot_ids):
         return replace(reading, asks=None, ignored=IgnoredReason.REVIEW_OF_ANOTHER)
     return reading
@@ -176,6 +186,11 @@ def admitted(
 
 def _is_own(sender: Sender, bot_ids: Collection[int]) -> bool:
     return sender.account_id in bot_ids or sender.app_id in bot_ids
+
+
+def _is_trusted(sender: Sender | None, trusted_ids: Collection[int]) -> bool:
+    """Whether the forge's number of the account is named; names of accounts change hands."""
+    return sender is not None and sender.account_id in trusted_ids
 
 
 def _is_for_others(asks: WorkAsked | None, bot_ids: Collection[int]) -> bool:

@@ -53,6 +53,7 @@ _ENDPOINT_COLUMNS = (
     "proof",
     "routes",
     "bot_ids",
+    "trusted_ids",
     "wanted_events",
     "drafts",
     "body_limit_bytes",

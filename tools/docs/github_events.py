@@ -68,7 +68,7 @@ def examples() -> list[Example]:
 def answer(example: Example) -> Answer:
     """The answer to a payload that is the first of its pull request."""
     reading = read(example.event, read_document(example.body, JSON))
-    reading = admitted(reading, example.event, bot_ids=(), wanted_events=())
+    reading = admitted(reading, example.event, bot_ids=(), trusted_ids=(), wanted_events=())
     reason = reading.ignored if reading.event is None else decide(None, reading.event).ignored
     asks = "" if reading.asks is None else reading.asks.kind
     return Answer(example.event, reading.event_action, reason or "", asks)

@@ -111,6 +111,7 @@ def as_document(endpoint: "pb.Endpoint") -> dict[str, Any]:
             for route in endpoint.routes
         ],
         "bot_ids": list(endpoint.bot_ids),
+        "trusted_ids": list(endpoint.trusted_ids),
         "wanted_events": list(endpoint.wanted_events),
         "drafts": word_of("drafts", endpoint.drafts),
         "body_limit_bytes": endpoint.body_limit_bytes or None,

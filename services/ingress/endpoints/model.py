@@ -50,8 +50,9 @@ class Route:
 class Declared:
     """An endpoint as its owner declares it, without secrets.
 
-    `bot_ids` are numeric accounts and apps of the suite's own on that forge (I8). Empty
-    `wanted_events`: every one that can make work. `body_limit_bytes` 0: the service's own limit.
+    `bot_ids` are numeric accounts and apps of the suite's own on that forge (I8); `trusted_ids`
+    are accounts that may command whatever a body shows of them. Empty `wanted_events`: every one
+    that can make work. `body_limit_bytes` 0: the service's own limit.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Declared:
     proof: Proof
     routes: tuple[Route, ...]
     bot_ids: frozenset[int] = frozenset()
+    trusted_ids: frozenset[int] = frozenset()
     wanted_events: frozenset[str] = frozenset()
     drafts: DraftPolicy = DraftPolicy.IGNORE
     body_limit_bytes: int = 0

@@ -29,7 +29,11 @@ Problem = tuple[str, str]
 
 def problems(declared: Declared, *, limit_bytes: int) -> list[Problem]:
     """What no single field's rule can say; `limit_bytes` is the service's own."""
-    return [*_forge_problems(declared, limit_bytes), *_route_problems(declared.routes)]
+    return [
+        *_forge_problems(declared, limit_bytes),
+        *_trust_problems(declared),
+        *_route_problems(declared.routes),
+    ]
 
 
 def change_problems(before: Declared, after: Declared) -> Iterator[Problem]:
@@ -100,6 +104,11 @@ def _forge_problems(declared: Declared, limit_bytes: int) -> Iterator[Problem]:
         yield "endpoint.forge_instance", f"must name the host of your {declared.forge}"
     if declared.body_limit_bytes > limit_bytes:
         yield "endpoint.body_limit_bytes", f"must be at most the service's own, {limit_bytes}"
+
+
+def _trust_problems(declared: Declared) -> Iterator[Problem]:
+    for account_id in sorted(declared.trusted_ids & declared.bot_ids):
+        yield "endpoint.trusted_ids", f"must not name {account_id}, which is one of bot_ids"
 
 
 def _route_problems(routes: Sequence[Route]) -> Iterator[Problem]:

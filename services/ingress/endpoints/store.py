@@ -17,6 +17,7 @@ class EndpointRow:
     proof: str
     routes: str
     bot_ids: tuple[int, ...]
+    trusted_ids: tuple[int, ...]
     wanted_events: tuple[str, ...]
     drafts: str
     body_limit_bytes: int
@@ -36,6 +37,7 @@ class EndpointWrite:
     proof: str
     routes: str
     bot_ids: list[int]
+    trusted_ids: list[int]
     wanted_events: list[str]
     drafts: str
     body_limit_bytes: int
@@ -43,12 +45,12 @@ class EndpointWrite:
 
 _INSERT_ENDPOINT = statement("""
     INSERT INTO endpoints (
-        tenant, name, forge, forge_instance, proof, routes, bot_ids, wanted_events, drafts,
-        body_limit_bytes
+        tenant, name, forge, forge_instance, proof, routes, bot_ids, trusted_ids, wanted_events,
+        drafts, body_limit_bytes
     )
     VALUES (
         %(tenant)s, %(name)s, %(forge)s, %(forge_instance)s, %(proof)s, %(routes)s::text::jsonb,
-        %(bot_ids)s, %(wanted_events)s, %(drafts)s, %(body_limit_bytes)s
+        %(bot_ids)s, %(trusted_ids)s, %(wanted_events)s, %(drafts)s, %(body_limit_bytes)s
     )
     ON CONFLICT (tenant, name) DO NOTHING
 """)
@@ -72,7 +74,7 @@ async def count_endpoints(tx: Transaction, *, tenant: str) -> int:
 _UPDATE_ENDPOINT = statement("""
     UPDATE endpoints
     SET proof = %(proof)s, routes = %(routes)s::text::jsonb, bot_ids = %(bot_ids)s,
-        wanted_events = %(wanted_events)s, drafts = %(drafts)s,
+        trusted_ids = %(trusted_ids)s, wanted_events = %(wanted_events)s, drafts = %(drafts)s,
         body_limit_bytes = %(body_limit_bytes)s, changed_at = clock_timestamp()
     WHERE tenant = %(tenant)s AND name = %(name)s AND forge = %(forge)s
         AND forge_instance = %(forge_instance)s
@@ -110,7 +112,7 @@ async def enable_endpoint(tx: Transaction, *, tenant: str, name: str) -> bool:
 
 _LOCK_ENDPOINT = statement("""
     SELECT tenant, name, forge, forge_instance, proof, routes::text AS routes, bot_ids,
-        wanted_events, drafts, body_limit_bytes, created_at, changed_at, disabled_at
+        trusted_ids, wanted_events, drafts, body_limit_bytes, created_at, changed_at, disabled_at
     FROM endpoints
     WHERE tenant = %(tenant)s AND name = %(name)s
     FOR UPDATE
@@ -124,7 +126,7 @@ async def lock_endpoint(tx: Transaction, *, tenant: str, name: str) -> EndpointR
 
 _LIST_ENDPOINTS = statement("""
     SELECT tenant, name, forge, forge_instance, proof, routes::text AS routes, bot_ids,
-        wanted_events, drafts, body_limit_bytes, created_at, changed_at, disabled_at
+        trusted_ids, wanted_events, drafts, body_limit_bytes, created_at, changed_at, disabled_at
     FROM endpoints
     WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
         AND (
@@ -153,7 +155,7 @@ async def list_endpoints(
 
 _ALL_ENDPOINTS = statement("""
     SELECT tenant, name, forge, forge_instance, proof, routes::text AS routes, bot_ids,
-        wanted_events, drafts, body_limit_bytes, created_at, changed_at, disabled_at
+        trusted_ids, wanted_events, drafts, body_limit_bytes, created_at, changed_at, disabled_at
     FROM endpoints
     ORDER BY created_at, tenant
 """)

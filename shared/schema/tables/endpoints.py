@@ -26,6 +26,7 @@ endpoints = Table(
     Column("proof", Text, nullable=False),
     Column("routes", JSONB, nullable=False),
     Column("bot_ids", ARRAY(BigInteger), nullable=False),
+    Column("trusted_ids", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
     Column("wanted_events", ARRAY(Text), nullable=False),
     Column("drafts", Text, nullable=False),
     Column("body_limit_bytes", BigInteger, nullable=False, server_default=text("0")),

@@ -142,3 +142,21 @@ change_request_heads = Table(
     PrimaryKeyConstraint("tenant", "forge_instance", "repo_id", "number", "generation"),
 )
 """Every head that was current, with its generation."""
+
+merge_groups = Table(
+    "merge_groups",
+    metadata,
+    tenant(),
+    Column("forge_instance", Text, nullable=False),
+    Column("repo_id", BigInteger, nullable=False),
+    Column("head_sha", Text, nullable=False),
+    Column("numbers", ARRAY(BigInteger), nullable=False),
+    instant("gone_at", nullable=True),
+    instant("expires_at"),
+    *lock_only(),
+    PrimaryKeyConstraint("tenant", "forge_instance", "repo_id", "head_sha"),
+    Index(None, "expires_at"),
+)
+"""Commits of merge queues, with the numbers of the change requests in them, while deliveries of
+theirs count as seen. Nothing is worked on for one that is gone.
+"""

@@ -89,13 +89,15 @@ def test_a_file_is_shown_applied_and_then_as_declared(cli: Shell) -> None:
 
 def test_a_change_is_shown_line_by_line(cli: Shell) -> None:
     apply(cli, "--yes")
-    text = FILE.replace("bot_ids = [7]", 'bot_ids = [7, 8]\ndrafts = "take"')
+    text = FILE.replace("bot_ids = [7]", 'bot_ids = [7, 8]\ntrusted_ids = [9]\ndrafts = "take"')
     (cli.folder / "endpoints.toml").write_text(text)
     told = apply(cli, "--yes")
     assert told.code == 0, told
     assert told.out.startswith(
-        "~ main\n    bot_ids: 7 -> 7, 8\n    drafts: ignore -> take\nmain takes /webhooks/github/"
+        "~ main\n    bot_ids: 7 -> 7, 8\n    trusted_ids: (none) -> 9\n    drafts: ignore -> take\n"
+        "main takes /webhooks/github/"
     )
+    assert document(cli.run("endpoints", "list", "--json"))["endpoints"][0]["trusted_ids"] == [9]
 
 
 def test_nothing_is_applied_where_nobody_can_be_asked(cli: Shell) -> None:

@@ -14,10 +14,10 @@ FAR = "2999-01-01T00:00:00Z"
 
 _ENDPOINT = """
     INSERT INTO fencepost.endpoints (
-        tenant, name, forge, forge_instance, proof, routes, bot_ids, wanted_events, drafts,
-        body_limit_bytes
+        tenant, name, forge, forge_instance, proof, routes, bot_ids, trusted_ids, wanted_events,
+        drafts, body_limit_bytes
     )
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 _SECRET = """
     INSERT INTO fencepost.endpoint_secrets (
@@ -45,6 +45,7 @@ def store(owner: "psycopg.Connection[Any]", endpoint: Endpoint) -> None:
             endpoint.proof.value,
             rules.routes_text(endpoint.routes),
             sorted(endpoint.bot_ids),
+            sorted(endpoint.trusted_ids),
             sorted(endpoint.wanted_events),
             endpoint.drafts.value,
             endpoint.body_limit_bytes,

@@ -26,7 +26,10 @@ from tests.shared.schema.conftest import Server
 QUICK_S = 5.0
 """Some 0.2 s; the rest is for a busy machine."""
 
-DIGESTS = {"0001": "d2e091802a074109e83085fb5b89a748a2c86bdefc704ae9c337908f38a12ec5"}
+DIGESTS = {
+    "0001": "d2e091802a074109e83085fb5b89a748a2c86bdefc704ae9c337908f38a12ec5",
+    "0002": "ec2cdcabb3b9b9edee1e5320c9dc73b2ca7888b1429bdc1528f3baeca6938187",
+}
 """What each migration was when it was committed: another change of the schema is a new one."""
 
 
@@ -148,7 +151,7 @@ def rows(url: str) -> list[tuple[object, ...]]:
 
 
 def test_pending_work_is_named_until_it_is_done(empty_url: str) -> None:
-    assert pending(empty_url) == (f"migration {history.steps_after(0)[0]}",)
+    assert pending(empty_url) == tuple(f"migration {step}" for step in history.steps_after(0))
     migrate(empty_url)
     assert pending(empty_url) == ()
 

@@ -28,7 +28,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/ingress/v1/endpoints.proto\x12\x14\x66\x65ncepost.ingress.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc8\x05\n\x08\x45ndpoint\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12:\n\x05\x66orge\x18\x02 \x01(\x0e\x32\x1f.fencepost.ingress.v1.ForgeKindB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x32\n\x0e\x66orge_instance\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x36\n\x05proof\x18\x04 \x01(\x0e\x32\x1b.fencepost.ingress.v1.ProofB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x37\n\x06routes\x18\x05 \x03(\x0b\x32\x1b.fencepost.ingress.v1.RouteB\n\xbaH\x07\x92\x01\x04\x08\x01\x10\x32\x12!\n\x07\x62ot_ids\x18\x06 \x03(\x03\x42\x10\xbaH\r\x92\x01\n\x10\x64\x18\x01\"\x04\"\x02 \x00\x12\x37\n\rwanted_events\x18\x07 \x03(\tB \xbaH\x1d\x92\x01\x1a\x10\x64\x18\x01\"\x14r\x12\x10\x01\x18\x64\x32\x0c^[a-z0-9_]+$\x12=\n\x06\x64rafts\x18\x08 \x01(\x0e\x32!.fencepost.ingress.v1.DraftPolicyB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12!\n\x10\x62ody_limit_bytes\x18\t \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x0e\n\x06tenant\x18\n \x01(\t\x12\x14\n\x0cwebhook_path\x18\x0b \x01(\t\x12\x35\n\x07secrets\x18\x0c \x03(\x0b\x32$.fencepost.ingress.v1.EndpointSecret\x12.\n\ncreated_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nchanged_at\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x64isabled_at\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xde\x01\n\x05Route\x12\x32\n\x06\x61\x63tion\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$\x12\x30\n\x05queue\x18\x02 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12#\n\x08repo_ids\x18\x03 \x03(\x03\x42\x11\xbaH\x0e\x92\x01\x0b\x10\xe8\x07\x18\x01\"\x04\"\x02 \x00\x12:\n\x08\x63ommands\x18\x04 \x03(\tB(\xbaH%\x92\x01\"\x10\x14\x18\x01\"\x1cr\x1a\x10\x01\x18\x32\x32\x14^[a-z0-9][a-z0-9-]*$\x12\x0e\n\x06\x63hecks\x18\x05 \x01(\x08\"\x98\x01\n\x0e\x45ndpointSecret\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12-\n\tlive_from\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nlive_until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0esealing_key_id\x18\x04 \x01(\t\"\xac\x01\n\x12PutEndpointRequest\x12\x38\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.EndpointB\x06\xbaH\x03\xc8\x01\x01\x12\x35\n\x06secret\x18\x02 \x01(\tB%\x80\x01\x01\xbaH\x1fr\x1a\x10\x10\x18\xe8\x07\x32\x13^[^\\x00-\\x1f\\x7f]+$\xd8\x01\x01\x12\x0e\n\x06\x65nable\x18\x03 \x01(\x08\x12\x15\n\rvalidate_only\x18\x04 \x01(\x08\"\x8c\x01\n\x13PutEndpointResponse\x12\x30\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\x12\x32\n\x07\x63hanges\x18\x03 \x03(\x0b\x32!.fencepost.ingress.v1.FieldChange\";\n\x0b\x46ieldChange\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"S\n\x14ListEndpointsRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xf4\x03\"c\n\x15ListEndpointsResponse\x12\x31\n\tendpoints\x18\x01 \x03(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"o\n\x16\x44isableEndpointRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12$\n\x06reason\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x18\xf4\x03\x32\n^[^\\x00]*$\"K\n\x17\x44isableEndpointResponse\x12\x30\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\"\xbf\x01\n\x1bRotateEndpointSecretRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12\x32\n\x06secret\x18\x02 \x01(\tB\"\x80\x01\x01\xbaH\x1cr\x1a\x10\x10\x18\xe8\x07\x32\x13^[^\\x00-\\x1f\\x7f]+$\x12;\n\x07overlap\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\xbaH\x0c\xaa\x01\t\"\x05\x08\x80\x9a\x9e\x01\x32\x00\"a\n\x1cRotateEndpointSecretResponse\x12\x30\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\x12\x0f\n\x07rotated\x18\x02 \x01(\x08*\x83\x01\n\tForgeKind\x12\x1a\n\x16\x46ORGE_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46ORGE_KIND_FORGEJO\x10\x01\x12\x14\n\x10\x46ORGE_KIND_GITEA\x10\x02\x12\x15\n\x11\x46ORGE_KIND_GITHUB\x10\x03\x12\x15\n\x11\x46ORGE_KIND_GITLAB\x10\x04*D\n\x05Proof\x12\x15\n\x11PROOF_UNSPECIFIED\x10\x00\x12\x13\n\x0fPROOF_SIGNATURE\x10\x01\x12\x0f\n\x0bPROOF_TOKEN\x10\x02*[\n\x0b\x44raftPolicy\x12\x1c\n\x18\x44RAFT_POLICY_UNSPECIFIED\x10\x00\x12\x17\n\x13\x44RAFT_POLICY_IGNORE\x10\x01\x12\x15\n\x11\x44RAFT_POLICY_TAKE\x10\x02\x32\xe7\x03\n\x0f\x45ndpointService\x12h\n\x0bPutEndpoint\x12(.fencepost.ingress.v1.PutEndpointRequest\x1a).fencepost.ingress.v1.PutEndpointResponse\"\x04\xe8\xe0\x18\x0c\x12n\n\rListEndpoints\x12*.fencepost.ingress.v1.ListEndpointsRequest\x1a+.fencepost.ingress.v1.ListEndpointsResponse\"\x04\xe8\xe0\x18\x0c\x12t\n\x0f\x44isableEndpoint\x12,.fencepost.ingress.v1.DisableEndpointRequest\x1a-.fencepost.ingress.v1.DisableEndpointResponse\"\x04\xe8\xe0\x18\x0c\x12\x83\x01\n\x14RotateEndpointSecret\x12\x31.fencepost.ingress.v1.RotateEndpointSecretRequest\x1a\x32.fencepost.ingress.v1.RotateEndpointSecretResponse\"\x04\xe8\xe0\x18\x0c\x42\x43\n\x18\x64\x65v.fencepost.ingress.v1P\x01Z%fencepost.dev/go/ingress/v1;ingressv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/ingress/v1/endpoints.proto\x12\x14\x66\x65ncepost.ingress.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x05\n\x08\x45ndpoint\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12:\n\x05\x66orge\x18\x02 \x01(\x0e\x32\x1f.fencepost.ingress.v1.ForgeKindB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x32\n\x0e\x66orge_instance\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x10\x01\x18\xfd\x01\x32\x0e^[a-z0-9.:-]+$\x12\x36\n\x05proof\x18\x04 \x01(\x0e\x32\x1b.fencepost.ingress.v1.ProofB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12\x37\n\x06routes\x18\x05 \x03(\x0b\x32\x1b.fencepost.ingress.v1.RouteB\n\xbaH\x07\x92\x01\x04\x08\x01\x10\x32\x12!\n\x07\x62ot_ids\x18\x06 \x03(\x03\x42\x10\xbaH\r\x92\x01\n\x10\x64\x18\x01\"\x04\"\x02 \x00\x12\x37\n\rwanted_events\x18\x07 \x03(\tB \xbaH\x1d\x92\x01\x1a\x10\x64\x18\x01\"\x14r\x12\x10\x01\x18\x64\x32\x0c^[a-z0-9_]+$\x12=\n\x06\x64rafts\x18\x08 \x01(\x0e\x32!.fencepost.ingress.v1.DraftPolicyB\n\xbaH\x07\x82\x01\x04\x10\x01 \x00\x12!\n\x10\x62ody_limit_bytes\x18\t \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x0e\n\x06tenant\x18\n \x01(\t\x12\x14\n\x0cwebhook_path\x18\x0b \x01(\t\x12\x35\n\x07secrets\x18\x0c \x03(\x0b\x32$.fencepost.ingress.v1.EndpointSecret\x12.\n\ncreated_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nchanged_at\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x64isabled_at\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x0btrusted_ids\x18\x10 \x03(\x03\x42\x11\xbaH\x0e\x92\x01\x0b\x10\xe8\x07\x18\x01\"\x04\"\x02 \x00\"\xde\x01\n\x05Route\x12\x32\n\x06\x61\x63tion\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x64\x32\x17^[a-z0-9][a-z0-9:._-]*$\x12\x30\n\x05queue\x18\x02 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12#\n\x08repo_ids\x18\x03 \x03(\x03\x42\x11\xbaH\x0e\x92\x01\x0b\x10\xe8\x07\x18\x01\"\x04\"\x02 \x00\x12:\n\x08\x63ommands\x18\x04 \x03(\tB(\xbaH%\x92\x01\"\x10\x14\x18\x01\"\x1cr\x1a\x10\x01\x18\x32\x32\x14^[a-z0-9][a-z0-9-]*$\x12\x0e\n\x06\x63hecks\x18\x05 \x01(\x08\"\x98\x01\n\x0e\x45ndpointSecret\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12-\n\tlive_from\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nlive_until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0esealing_key_id\x18\x04 \x01(\t\"\xac\x01\n\x12PutEndpointRequest\x12\x38\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.EndpointB\x06\xbaH\x03\xc8\x01\x01\x12\x35\n\x06secret\x18\x02 \x01(\tB%\x80\x01\x01\xbaH\x1fr\x1a\x10\x10\x18\xe8\x07\x32\x13^[^\\x00-\\x1f\\x7f]+$\xd8\x01\x01\x12\x0e\n\x06\x65nable\x18\x03 \x01(\x08\x12\x15\n\rvalidate_only\x18\x04 \x01(\x08\"\x8c\x01\n\x13PutEndpointResponse\x12\x30\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\x12\x32\n\x07\x63hanges\x18\x03 \x03(\x0b\x32!.fencepost.ingress.v1.FieldChange\";\n\x0b\x46ieldChange\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"S\n\x14ListEndpointsRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xf4\x03\"c\n\x15ListEndpointsResponse\x12\x31\n\tendpoints\x18\x01 \x03(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"o\n\x16\x44isableEndpointRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12$\n\x06reason\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x18\xf4\x03\x32\n^[^\\x00]*$\"K\n\x17\x44isableEndpointResponse\x12\x30\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\"\xbf\x01\n\x1bRotateEndpointSecretRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12\x32\n\x06secret\x18\x02 \x01(\tB\"\x80\x01\x01\xbaH\x1cr\x1a\x10\x10\x18\xe8\x07\x32\x13^[^\\x00-\\x1f\\x7f]+$\x12;\n\x07overlap\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\xbaH\x0c\xaa\x01\t\"\x05\x08\x80\x9a\x9e\x01\x32\x00\"a\n\x1cRotateEndpointSecretResponse\x12\x30\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x1e.fencepost.ingress.v1.Endpoint\x12\x0f\n\x07rotated\x18\x02 \x01(\x08*\x83\x01\n\tForgeKind\x12\x1a\n\x16\x46ORGE_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46ORGE_KIND_FORGEJO\x10\x01\x12\x14\n\x10\x46ORGE_KIND_GITEA\x10\x02\x12\x15\n\x11\x46ORGE_KIND_GITHUB\x10\x03\x12\x15\n\x11\x46ORGE_KIND_GITLAB\x10\x04*D\n\x05Proof\x12\x15\n\x11PROOF_UNSPECIFIED\x10\x00\x12\x13\n\x0fPROOF_SIGNATURE\x10\x01\x12\x0f\n\x0bPROOF_TOKEN\x10\x02*[\n\x0b\x44raftPolicy\x12\x1c\n\x18\x44RAFT_POLICY_UNSPECIFIED\x10\x00\x12\x17\n\x13\x44RAFT_POLICY_IGNORE\x10\x01\x12\x15\n\x11\x44RAFT_POLICY_TAKE\x10\x02\x32\xe7\x03\n\x0f\x45ndpointService\x12h\n\x0bPutEndpoint\x12(.fencepost.ingress.v1.PutEndpointRequest\x1a).fencepost.ingress.v1.PutEndpointResponse\"\x04\xe8\xe0\x18\x0c\x12n\n\rListEndpoints\x12*.fencepost.ingress.v1.ListEndpointsRequest\x1a+.fencepost.ingress.v1.ListEndpointsResponse\"\x04\xe8\xe0\x18\x0c\x12t\n\x0f\x44isableEndpoint\x12,.fencepost.ingress.v1.DisableEndpointRequest\x1a-.fencepost.ingress.v1.DisableEndpointResponse\"\x04\xe8\xe0\x18\x0c\x12\x83\x01\n\x14RotateEndpointSecret\x12\x31.fencepost.ingress.v1.RotateEndpointSecretRequest\x1a\x32.fencepost.ingress.v1.RotateEndpointSecretResponse\"\x04\xe8\xe0\x18\x0c\x42\x43\n\x18\x64\x65v.fencepost.ingress.v1P\x01Z%fencepost.dev/go/ingress/v1;ingressv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -54,6 +54,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENDPOINT'].fields_by_name['drafts']._serialized_options = b'\272H\007\202\001\004\020\001 \000'
   _globals['_ENDPOINT'].fields_by_name['body_limit_bytes']._loaded_options = None
   _globals['_ENDPOINT'].fields_by_name['body_limit_bytes']._serialized_options = b'\272H\004\"\002(\000'
+  _globals['_ENDPOINT'].fields_by_name['trusted_ids']._loaded_options = None
+  _globals['_ENDPOINT'].fields_by_name['trusted_ids']._serialized_options = b'\272H\016\222\001\013\020\350\007\030\001\"\004\"\002 \000'
   _globals['_ROUTE'].fields_by_name['action']._loaded_options = None
   _globals['_ROUTE'].fields_by_name['action']._serialized_options = b'\272H\037r\035\020\001\030d2\027^[a-z0-9][a-z0-9:._-]*$'
   _globals['_ROUTE'].fields_by_name['queue']._loaded_options = None
@@ -88,36 +90,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENDPOINTSERVICE'].methods_by_name['DisableEndpoint']._serialized_options = b'\350\340\030\014'
   _globals['_ENDPOINTSERVICE'].methods_by_name['RotateEndpointSecret']._loaded_options = None
   _globals['_ENDPOINTSERVICE'].methods_by_name['RotateEndpointSecret']._serialized_options = b'\350\340\030\014'
-  _globals['_FORGEKIND']._serialized_start=2334
-  _globals['_FORGEKIND']._serialized_end=2465
-  _globals['_PROOF']._serialized_start=2467
-  _globals['_PROOF']._serialized_end=2535
-  _globals['_DRAFTPOLICY']._serialized_start=2537
-  _globals['_DRAFTPOLICY']._serialized_end=2628
+  _globals['_FORGEKIND']._serialized_start=2374
+  _globals['_FORGEKIND']._serialized_end=2505
+  _globals['_PROOF']._serialized_start=2507
+  _globals['_PROOF']._serialized_end=2575
+  _globals['_DRAFTPOLICY']._serialized_start=2577
+  _globals['_DRAFTPOLICY']._serialized_end=2668
   _globals['_ENDPOINT']._serialized_start=191
-  _globals['_ENDPOINT']._serialized_end=903
-  _globals['_ROUTE']._serialized_start=906
-  _globals['_ROUTE']._serialized_end=1128
-  _globals['_ENDPOINTSECRET']._serialized_start=1131
-  _globals['_ENDPOINTSECRET']._serialized_end=1283
-  _globals['_PUTENDPOINTREQUEST']._serialized_start=1286
-  _globals['_PUTENDPOINTREQUEST']._serialized_end=1458
-  _globals['_PUTENDPOINTRESPONSE']._serialized_start=1461
-  _globals['_PUTENDPOINTRESPONSE']._serialized_end=1601
-  _globals['_FIELDCHANGE']._serialized_start=1603
-  _globals['_FIELDCHANGE']._serialized_end=1662
-  _globals['_LISTENDPOINTSREQUEST']._serialized_start=1664
-  _globals['_LISTENDPOINTSREQUEST']._serialized_end=1747
-  _globals['_LISTENDPOINTSRESPONSE']._serialized_start=1749
-  _globals['_LISTENDPOINTSRESPONSE']._serialized_end=1848
-  _globals['_DISABLEENDPOINTREQUEST']._serialized_start=1850
-  _globals['_DISABLEENDPOINTREQUEST']._serialized_end=1961
-  _globals['_DISABLEENDPOINTRESPONSE']._serialized_start=1963
-  _globals['_DISABLEENDPOINTRESPONSE']._serialized_end=2038
-  _globals['_ROTATEENDPOINTSECRETREQUEST']._serialized_start=2041
-  _globals['_ROTATEENDPOINTSECRETREQUEST']._serialized_end=2232
-  _globals['_ROTATEENDPOINTSECRETRESPONSE']._serialized_start=2234
-  _globals['_ROTATEENDPOINTSECRETRESPONSE']._serialized_end=2331
-  _globals['_ENDPOINTSERVICE']._serialized_start=2631
-  _globals['_ENDPOINTSERVICE']._serialized_end=3118
+  _globals['_ENDPOINT']._serialized_end=943
+  _globals['_ROUTE']._serialized_start=946
+  _globals['_ROUTE']._serialized_end=1168
+  _globals['_ENDPOINTSECRET']._serialized_start=1171
+  _globals['_ENDPOINTSECRET']._serialized_end=1323
+  _globals['_PUTENDPOINTREQUEST']._serialized_start=1326
+  _globals['_PUTENDPOINTREQUEST']._serialized_end=1498
+  _globals['_PUTENDPOINTRESPONSE']._serialized_start=1501
+  _globals['_PUTENDPOINTRESPONSE']._serialized_end=1641
+  _globals['_FIELDCHANGE']._serialized_start=1643
+  _globals['_FIELDCHANGE']._serialized_end=1702
+  _globals['_LISTENDPOINTSREQUEST']._serialized_start=1704
+  _globals['_LISTENDPOINTSREQUEST']._serialized_end=1787
+  _globals['_LISTENDPOINTSRESPONSE']._serialized_start=1789
+  _globals['_LISTENDPOINTSRESPONSE']._serialized_end=1888
+  _globals['_DISABLEENDPOINTREQUEST']._serialized_start=1890
+  _globals['_DISABLEENDPOINTREQUEST']._serialized_end=2001
+  _globals['_DISABLEENDPOINTRESPONSE']._serialized_start=2003
+  _globals['_DISABLEENDPOINTRESPONSE']._serialized_end=2078
+  _globals['_ROTATEENDPOINTSECRETREQUEST']._serialized_start=2081
+  _globals['_ROTATEENDPOINTSECRETREQUEST']._serialized_end=2272
+  _globals['_ROTATEENDPOINTSECRETRESPONSE']._serialized_start=2274
+  _globals['_ROTATEENDPOINTSECRETRESPONSE']._serialized_end=2371
+  _globals['_ENDPOINTSERVICE']._serialized_start=2671
+  _globals['_ENDPOINTSERVICE']._serialized_end=3158
 # @@protoc_insertion_point(module_scope)

@@ -122,6 +122,7 @@ class Endpoint(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     CHANGED_AT_FIELD_NUMBER: _builtins.int
     DISABLED_AT_FIELD_NUMBER: _builtins.int
+    TRUSTED_IDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its name, the last part of its webhook address; it cannot change."""
     forge: Global___ForgeKind.ValueType
@@ -166,6 +167,12 @@ class Endpoint(_message.Message):
     def disabled_at(self) -> _timestamp_pb2.Timestamp:
         """Since when nothing is taken in from it; unset while it is served. Output only."""
 
+    @_builtins.property
+    def trusted_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Numeric ids of accounts on that forge that may give commands in comments, whatever a body
+        shows of what they may do; none of bot_ids.
+        """
+
     def __init__(
         self,
         *,
@@ -184,10 +191,11 @@ class Endpoint(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         changed_at: _timestamp_pb2.Timestamp | None = ...,
         disabled_at: _timestamp_pb2.Timestamp | None = ...,
+        trusted_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["changed_at", b"changed_at", "created_at", b"created_at", "disabled_at", b"disabled_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_limit_bytes", b"body_limit_bytes", "bot_ids", b"bot_ids", "changed_at", b"changed_at", "created_at", b"created_at", "disabled_at", b"disabled_at", "drafts", b"drafts", "forge", b"forge", "forge_instance", b"forge_instance", "name", b"name", "proof", b"proof", "routes", b"routes", "secrets", b"secrets", "tenant", b"tenant", "wanted_events", b"wanted_events", "webhook_path", b"webhook_path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_limit_bytes", b"body_limit_bytes", "bot_ids", b"bot_ids", "changed_at", b"changed_at", "created_at", b"created_at", "disabled_at", b"disabled_at", "drafts", b"drafts", "forge", b"forge", "forge_instance", b"forge_instance", "name", b"name", "proof", b"proof", "routes", b"routes", "secrets", b"secrets", "tenant", b"tenant", "trusted_ids", b"trusted_ids", "wanted_events", b"wanted_events", "webhook_path", b"webhook_path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -56,12 +56,14 @@ async def test_what_is_declared_again_changes_nothing(office: Office) -> None:
 async def test_a_change_is_told_field_by_field_and_what_is_left_out_is_unset(
     office: Office,
 ) -> None:
-    await office.put(declared(bot_ids=frozenset({7}), drafts=DraftPolicy.TAKE))
+    ids = {"bot_ids": frozenset({7}), "trusted_ids": frozenset({9, 8})}
+    await office.put(declared(**ids, drafts=DraftPolicy.TAKE))
     changed = await office.put(declared(routes=(Route(action="review", queue="slow"),)))
     assert changed.changes == (
         Change(field="routes[0].queue", before="reviews", after="slow"),
         Change(field="drafts", before="take", after="ignore"),
         Change(field="bot_ids", before="7", after=""),
+        Change(field="trusted_ids", before="8, 9", after=""),
     )
     assert changed.stored is not None
     assert changed.stored.row.changed_at > changed.stored.row.created_at

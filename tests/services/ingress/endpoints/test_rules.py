@@ -27,6 +27,7 @@ def of_repos(route: Route, *repo_ids: int) -> Route:
         {"routes": (REVIEW, FIX)},
         {"routes": (of_repos(REVIEW, 1), of_repos(REVIEW, 2))},
         {"body_limit_bytes": LIMIT_BYTES},
+        {"bot_ids": frozenset({7}), "trusted_ids": frozenset({9})},
     ],
 )
 def test_what_may_be_declared(changes: dict[str, Any]) -> None:
@@ -40,6 +41,7 @@ def test_what_may_be_declared(changes: dict[str, Any]) -> None:
         ({"proof": Proof.TOKEN}, "endpoint.proof", "gitlab alone"),
         ({"forge": ForgeKind.GITEA}, "endpoint.forge_instance", "host of your gitea"),
         ({"body_limit_bytes": LIMIT_BYTES + 1}, "endpoint.body_limit_bytes", str(LIMIT_BYTES)),
+        ({"bot_ids": {7, 8}, "trusted_ids": {8, 9}}, "endpoint.trusted_ids", "not name 8,"),
         ({"routes": (REVIEW, FIX, REVIEW)}, "endpoint.routes[2].action", "review"),
         ({"routes": (REVIEW, of_repos(REVIEW, 1))}, "endpoint.routes[1].action", "same repo"),
         (

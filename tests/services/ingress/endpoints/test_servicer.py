@@ -82,11 +82,13 @@ def posted(door: Door, path: str, secret: str, delivery_id: str, *, at: str | No
 
 @pytest.mark.guarantee("I5", "K2")
 async def test_from_declared_to_disabled(door: Door, stub: Any, tenant: str) -> None:
-    declared = endpoint(bot_ids=[7], wanted_events=["pull_request"], body_limit_bytes=60_000)
+    ids = {"bot_ids": [7], "trusted_ids": [9]}
+    declared = endpoint(**ids, wanted_events=["pull_request"], body_limit_bytes=60_000)
     request = pb.PutEndpointRequest(endpoint=declared, secret=SECRET)
     made = await stub.PutEndpoint(request)
     path = made.endpoint.webhook_path
     assert (made.created, made.endpoint.tenant) == (True, tenant)
+    assert made.endpoint.trusted_ids == [9]
     assert path == "/webhooks/github/main"
     assert posted(door, path, SECRET, "d-1") == 202
     assert posted(door, path, NEXT, "d-2") == 401
@@ -183,6 +185,7 @@ async def test_another_tenants_name_gets_an_address_of_its_own(door: Door, stub:
         ({"endpoint": endpoint(forge=pb.FORGE_KIND_UNSPECIFIED)}, "endpoint.forge"),
         ({"endpoint": endpoint(routes=[])}, "endpoint.routes"),
         ({"endpoint": endpoint(bot_ids=[0])}, "endpoint.bot_ids[0]"),
+        ({"endpoint": endpoint(trusted_ids=[-1])}, "endpoint.trusted_ids[0]"),
         ({"endpoint": endpoint(), "secret": "short"}, "secret"),
         ({"endpoint": endpoint()}, "secret"),
         ({"secret": SECRET}, "endpoint"),

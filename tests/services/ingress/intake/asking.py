@@ -55,7 +55,11 @@ class Asking:
             event_action="", event=None, asks=wish, sender=sender, ignored=None, projection={}
         )
         reading = admitted(
-            reading, "issue_comment", bot_ids=self.endpoint.bot_ids, wanted_events=()
+            reading,
+            "issue_comment",
+            bot_ids=self.endpoint.bot_ids,
+            trusted_ids=self.endpoint.trusted_ids,
+            wanted_events=(),
         )
         sent = submission(self.endpoint, delivery_id, body, **changes)
         return Item(sent, reading, hashlib.sha256(body).digest())
