@@ -192,7 +192,7 @@ async def test_what_nobody_can_say_now_is_asked_again_after_the_delay(
     assert (await intent(desk, work))["head_sha"] == HEAD
 
 
-@pytest.mark.guarantee("I7", "Q5")
+@pytest.mark.guarantee("I7")
 @pytest.mark.parametrize("answer", DOES_NOT_OPEN, ids=lambda each: type(each).__name__)
 async def test_a_connection_that_does_not_open_is_waited_for_without_an_attempt(
     desk: Desk, answer: Exception
