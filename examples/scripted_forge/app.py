@@ -74,6 +74,7 @@ def _github(front: Front, github: GitHub) -> list[Route]:
         Route("/user", forge(github.get_user), methods=["GET"]),
         Route("/app", forge(github.get_app), methods=["GET"]),
         Route("/repositories/{id}", forge(github.get_repo), methods=["GET"]),
+        Route("/repos/{owner}/{repo}", forge(github.get_repo_by_name), methods=["GET"]),
         Route(pull, forge(github.get_pull), methods=["GET"]),
         Route(f"{pull}/reviews", forge(github.create_review), methods=["POST"]),
         Route(f"{pull}/reviews", forge(github.list_reviews), methods=["GET"]),

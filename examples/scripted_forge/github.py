@@ -13,7 +13,7 @@ from examples.scripted_forge.bodies import (
     review_content,
 )
 from examples.scripted_forge.front import Call, json_answer, now
-from examples.scripted_forge.lookup import NOT_FOUND, pull_by_name, repo_by_id
+from examples.scripted_forge.lookup import NOT_FOUND, pull_by_name, repo_by_id, repo_by_name
 from examples.scripted_forge.shapes import Shapes
 from examples.scripted_forge.store import Page, Pull, Repo, Store
 
@@ -39,6 +39,10 @@ class GitHub:
     def get_repo(self, call: Call) -> Response:
         """GET /repositories/{id}: where a repository is found whatever it is called."""
         return json_answer(self._shapes(call).repository(repo_by_id(self._store, call)))
+
+    def get_repo_by_name(self, call: Call) -> Response:
+        """GET /repos/{owner}/{repo}."""
+        return json_answer(self._shapes(call).repository(repo_by_name(self._store, call)))
 
     def get_pull(self, call: Call) -> Response:
         """GET /repos/{owner}/{repo}/pulls/{number}."""

@@ -11,10 +11,16 @@ NOT_FOUND = "Not Found"
 
 def pull_by_name(store: Store, call: Call) -> tuple[Repo, Pull]:
     """The pull request of .../{owner}/{repo}/.../{number}."""
+    repo = repo_by_name(store, call)
+    return repo, pull_of(store, repo, call)
+
+
+def repo_by_name(store: Store, call: Call) -> Repo:
+    """The repository of .../{owner}/{repo}."""
     repo = store.find_repo(call.path["owner"], call.path["repo"])
     if repo is None:
         raise RefusedError(404, NOT_FOUND)
-    return repo, pull_of(store, repo, call)
+    return repo
 
 
 def repo_by_id(store: Store, call: Call) -> Repo:

@@ -22,7 +22,11 @@ CERTIFICATE_FILE: Final = "FENCEPOST_CERTIFICATE_FILE"
 CERTIFICATE_KEY_FILE: Final = "FENCEPOST_CERTIFICATE_KEY_FILE"
 CALL_PLAINTEXT: Final = "FENCEPOST_CALL_PLAINTEXT"
 
-DEFAULT_ADDRESSES: Final = {WATCHDOG: "127.0.0.1:7104", INGRESS: "127.0.0.1:7101"}
+DEFAULT_ADDRESSES: Final = {
+    WATCHDOG: "127.0.0.1:7104",
+    INGRESS: "127.0.0.1:7101",
+    PUBLISHER: "127.0.0.1:7103",
+}
 TRUE: Final = ("1", "true", "t", "yes", "y", "on")
 FALSE: Final = ("", "0", "false", "f", "no", "n", "off")
 """What the command line takes, too."""
@@ -47,7 +51,10 @@ VARIABLES: Final = (
     Variable(
         name=PUBLISHER,
         worker=True,
-        meaning="host:port of the publisher; without it a worker can publish nothing.",
+        command_line=True,
+        option="--address of connections",
+        meaning="host:port of the publisher; without it a worker can publish nothing, and the "
+        f"command line calls {DEFAULT_ADDRESSES[PUBLISHER]}.",
     ),
     Variable(
         name=WATCHDOG,

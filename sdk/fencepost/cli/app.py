@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import fencepost
-from fencepost.cli import deliveries, endpoints, init, keys, status, submit, timeline
+from fencepost.cli import connections, deliveries, endpoints, init, keys, status, submit, timeline
 
 HELP = """Fencepost: how the suite is, what happened to a piece of work, and who may call.
 
@@ -30,6 +30,7 @@ app.command("deliveries", help=deliveries.HELP)(deliveries.deliveries)
 app.command("submit", help=submit.HELP)(submit.submit)
 app.command("init", help=init.HELP)(init.init)
 app.add_typer(endpoints.app, name="endpoints")
+app.add_typer(connections.app, name="connections")
 app.add_typer(keys.app, name="keys")
 
 

@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -18,12 +18,18 @@ from fencepost.environment import (
     API_KEY_FILE,
     DEFAULT_ADDRESSES,
     INGRESS,
+    PUBLISHER,
     WATCHDOG,
     tls_files_of,
 )
 from fencepost.tls import CertificateUnreadableError, Tls
 
-SERVICES: Final = {WATCHDOG: "the watchdog", INGRESS: "ingress"}
+SERVICES: Final = {WATCHDOG: "the watchdog", INGRESS: "ingress", PUBLISHER: "the publisher"}
+ADDRESSES: Final = {
+    WATCHDOG: options.WatchdogAddress,
+    INGRESS: options.IngressAddress,
+    PUBLISHER: options.PublisherAddress,
+}
 OPERATOR_API_KEY: Final = "OPERATOR_API_KEY"
 CHECKOUT_KEYS: Final = Path(".fencepost/keys.env")
 KEY_FILE_BYTES_MAX = 64 * 1024
@@ -72,6 +78,12 @@ def connected(variable: str) -> Callable[[Callable[..., None]], Callable[..., No
     return decorate
 
 
+def to_publisher(connection: Connection, address: str | None) -> Connection:
+    """The publisher, with what reaches the other service."""
+    where = _address(address or DEFAULT_ADDRESSES[PUBLISHER])
+    return replace(connection, variable=PUBLISHER, address=where)
+
+
 def usage_error(sentence: str) -> NoReturn:
     """Ends the command with exit code 2."""
     typer.echo(sentence, err=True)
@@ -79,9 +91,8 @@ def usage_error(sentence: str) -> NoReturn:
 
 
 def _parameters(variable: str) -> list[Parameter]:
-    address = options.WatchdogAddress if variable == WATCHDOG else options.IngressAddress
     kinds = {
-        "address": (address, None),
+        "address": (ADDRESSES[variable], None),
         "tenant": (options.Tenant, None),
         "key_file": (options.KeyFile, None),
         "ca_file": (options.CaFile, None),

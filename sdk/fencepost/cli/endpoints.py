@@ -37,6 +37,7 @@ DISABLE_HELP = """Take nothing in from an endpoint any more, anywhere within fiv
 PAGE_SIZE = 1000
 ENDPOINTS_MAX = 100_000
 ASK = "Apply this?"
+ANSWERS = "--yes to apply, or --dry-run to look"
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
@@ -68,7 +69,7 @@ def apply(
 ) -> None:
     """Applies a file."""
     requests = declared(file, enable=enable)
-    _require_an_answer(connection, yes=yes, dry_run=dry_run)
+    require_an_answer(connection, given=yes or dry_run, options=ANSWERS)
     answers = call(connection, lambda channel: put(channel, requests, validate_only=True))
     if not connection.as_json:
         output.show_changes(requests, answers)
@@ -99,7 +100,7 @@ def rotate(
     ] = seconds("24h"),
 ) -> None:
     """Rotates a secret."""
-    secret = _secret(secret_file)
+    secret = read_secret(secret_file)
 
     async def ask(channel: "Channel") -> "pb.RotateEndpointSecretResponse":
         from google.protobuf.duration_pb2 import Duration  # noqa: PLC0415  (keeps --help quick)
@@ -154,19 +155,20 @@ def _differ(answers: "list[pb.PutEndpointResponse]") -> bool:
     return any(answer.created or answer.changes for answer in answers)
 
 
-def _secret(file: Path) -> str:
-    from fencepost.endpoint_files import EndpointFileError, read_secret  # noqa: PLC0415
+def read_secret(file: Path) -> str:
+    """The one secret that the file holds; ends the command where it holds none."""
+    from fencepost import endpoint_files  # noqa: PLC0415
 
     try:
-        return read_secret(file)
-    except EndpointFileError as error:
+        return endpoint_files.read_secret(file)
+    except endpoint_files.EndpointFileError as error:
         usage_error(str(error))
 
 
-def _require_an_answer(connection: Connection, *, yes: bool, dry_run: bool) -> None:
+def require_an_answer(connection: Connection, *, given: bool, options: str) -> None:
     """A program must say beforehand whether it wants the change."""
-    if not (yes or dry_run) and (connection.as_json or not sys.stdin.isatty()):
-        usage_error("Nobody can be asked here: say --yes to apply, or --dry-run to look.")
+    if not given and (connection.as_json or not sys.stdin.isatty()):
+        usage_error(f"Nobody can be asked here: say {options}.")
 
 
 async def put(

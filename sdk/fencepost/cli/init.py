@@ -1,30 +1,34 @@
-"""`fencepost init`: from nothing to an endpoint that takes a forge's webhooks in."""
+"""`fencepost init`: from nothing to an endpoint that takes webhooks in and a way to answer them."""
 
 import os
 import secrets
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from fencepost.cli import connections_output
 from fencepost.cli import endpoints_output as output
 from fencepost.cli.calls import EXIT_REFUSED, EXIT_UNAVAILABLE, call
-from fencepost.cli.connection import Connection, connected, usage_error
+from fencepost.cli.connection import Connection, connected, to_publisher, usage_error
+from fencepost.cli.connections import BaseUrl, ForgeName, TokenFile
 from fencepost.cli.endpoints import declared, put
+from fencepost.cli.options import OtherPublisherAddress
 from fencepost.cli.output import plain, show_json
 from fencepost.environment import INGRESS
 
 if TYPE_CHECKING:
+    from fencepost.cli.init_connection import Made
     from fencepost.cli.init_delivery import Answer
     from fencepost.ingress.v1 import endpoints_pb2 as pb
 
-HELP = """Set up an endpoint for a repository of yours, and try it.
+HELP = """Set up an endpoint and a connection for a repository of yours, and try both.
 
 Asks what is not said. Makes a secret and a file that declares the endpoint, both in this folder and
-only where they are missing; declares it; says what to enter on the forge; and sends a signed test
-delivery. Safe to run again.
+only where they are missing; declares it; puts the connection with the forge's token and reads the
+repository with it; says what to enter on the forge; and sends a signed test delivery. Safe to run
+again.
 """
 HOSTS: Final = {"github": "github.com", "gitlab": "gitlab.com"}
 PAGES: Final = {
@@ -53,20 +57,11 @@ Secret     the content of {secret_file}
 Type       application/json"""
 
 
-class ForgeName(StrEnum):
-    """A kind of forge."""
-
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    FORGEJO = "forgejo"
-    GITEA = "gitea"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is to be set up, and the files that it stands in."""
 
-    forge: str
+    forge: ForgeName
     host: str
     repo: str
     name: str
@@ -106,13 +101,17 @@ def init(
         str | None,
         typer.Option("--door", metavar="URL", help="Where the forge reaches the webhook door."),
     ] = None,
+    base_url: BaseUrl = None,
+    token_file: TokenFile = None,
+    publisher: OtherPublisherAddress = None,
 ) -> None:
-    """Sets up an endpoint."""
-    from fencepost.cli.init_delivery import deliver  # noqa: PLC0415  (keeps --help quick)
+    """Sets up an endpoint and a connection."""
+    from fencepost.cli.init_connection import Wish, make  # noqa: PLC0415  (keeps --help quick)
+    from fencepost.cli.init_delivery import deliver  # noqa: PLC0415  (as above)
 
     ask = _Asker(may_ask=not connection.as_json)
     plan = Plan(
-        forge=forge.value,
+        forge=forge,
         host=ask("--host", host or HOSTS.get(forge), "Host of the forge"),
         repo=ask("--repo", repo, "Repository, as owner/name").strip("/"),
         name=name,
@@ -121,19 +120,33 @@ def init(
     made = _make_files(plan)
     [request] = _only(declared(plan.file), plan)
     [answer] = call(connection, lambda channel: put(channel, [request], validate_only=False))
-    url = plan.door.rstrip("/") + answer.endpoint.webhook_path
-    tried = deliver(
-        url,
-        forge=plan.forge,
-        proof=output.word_of("proof", request.endpoint.proof),
-        secret=request.secret,
+    wish = Wish(
+        forge=forge, host=plan.host, repo=plan.repo, base_url=base_url, token_file=token_file
     )
+    way = make(to_publisher(connection, publisher), wish)
+    proof = output.word_of("proof", request.endpoint.proof)
+    url = plan.door.rstrip("/") + answer.endpoint.webhook_path
+    tried = deliver(url, forge=forge, proof=proof, secret=request.secret)
+    result = Result(plan=plan, made=made, put=answer, url=url, tried=tried, way=way)
     if connection.as_json:
-        show_json(_document(plan, answer, url, tried))
+        show_json(_document(result))
     else:
-        _show(plan, made, answer, url, tried)
-    if not tried.is_good:
-        raise typer.Exit(EXIT_REFUSED if tried.status else EXIT_UNAVAILABLE)
+        _show(result)
+    for each in (way.read, tried):
+        if each is not None and not each.is_good:
+            raise typer.Exit(EXIT_REFUSED if each.status else EXIT_UNAVAILABLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What was made, and how it was tried."""
+
+    plan: Plan
+    made: list[Path]
+    put: "pb.PutEndpointResponse"
+    url: str
+    tried: "Answer"
+    way: "Made"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,27 +206,30 @@ def _only(requests: "list[pb.PutEndpointRequest]", plan: Plan) -> "list[pb.PutEn
     return [first]
 
 
-def _show(
-    plan: Plan, made: list[Path], answer: "pb.PutEndpointResponse", url: str, tried: "Answer"
-) -> None:
-    for path in made:
+def _show(result: Result) -> None:
+    plan, put = result.plan, result.put
+    for path in result.made:
         print(plain(f"Made {path}, which only you may read."))
-    what = "declared" if answer.created else "changed" if answer.changes else "as declared"
-    print(plain(f"Endpoint {answer.endpoint.name} of tenant {answer.endpoint.tenant} is {what}."))
+    what = "declared" if put.created else "changed" if put.changes else "as declared"
+    print(plain(f"Endpoint {put.endpoint.name} of tenant {put.endpoint.tenant} is {what}."))
+    print(plain(result.way.sentence))
     print(plain("\nOn the forge, add a webhook:\n"))
-    print(plain(WHAT_TO_ENTER.format(page=plan.page, url=url, secret_file=plan.secret_file)))
-    print(plain(f"\n{tried.sentence}."))
+    where = {"page": plan.page, "url": result.url, "secret_file": plan.secret_file}
+    print(plain(WHAT_TO_ENTER.format(**where)))
+    print(plain(f"\n{result.tried.sentence}."))
 
 
-def _document(
-    plan: Plan, answer: "pb.PutEndpointResponse", url: str, tried: "Answer"
-) -> dict[str, object]:
+def _document(result: Result) -> dict[str, object]:
+    plan, way, tried = result.plan, result.way, result.tried
+    stands = way.connection
     return {
-        "endpoint": output.as_document(answer.endpoint),
-        "created": answer.created,
-        "webhook_url": url,
+        "endpoint": output.as_document(result.put.endpoint),
+        "created": result.put.created,
+        "webhook_url": result.url,
         "secret_file": str(plan.secret_file),
         "file": str(plan.file),
         "page": plan.page,
+        "connection": None if stands is None else connections_output.as_document(stands),
+        "forge_read": None if way.read is None else vars(way.read),
         "test_delivery": {"status": tried.status or None, "answer": tried.said},
     }

@@ -14,6 +14,7 @@ from fencepost.environment import (
     CERTIFICATE_KEY_FILE,
     DEFAULT_ADDRESSES,
     INGRESS,
+    PUBLISHER,
     TENANT,
     WATCHDOG,
 )
@@ -36,6 +37,26 @@ IngressAddress = Annotated[
         envvar=INGRESS,
         metavar="HOST:PORT",
         help=f"Where ingress is, unless {DEFAULT_ADDRESSES[INGRESS]}.",
+        rich_help_panel=CONNECTION_PANEL,
+    ),
+]
+PublisherAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        envvar=PUBLISHER,
+        metavar="HOST:PORT",
+        help=f"Where the publisher is, unless {DEFAULT_ADDRESSES[PUBLISHER]}.",
+        rich_help_panel=CONNECTION_PANEL,
+    ),
+]
+OtherPublisherAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--publisher",
+        envvar=PUBLISHER,
+        metavar="HOST:PORT",
+        help=f"Where the publisher is, unless {DEFAULT_ADDRESSES[PUBLISHER]}.",
         rich_help_panel=CONNECTION_PANEL,
     ),
 ]

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -57,8 +57,8 @@ class Shell:
         )
         return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def run_in_terminal(self, *arguments: str) -> Told:
-        """Runs a command in a terminal of 100 columns."""
+    def run_in_terminal(self, *arguments: str, typed: Sequence[str] = ()) -> Told:
+        """Runs a command in a terminal of 100 columns; each line is typed once it is asked for."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         child = subprocess.Popen(
@@ -69,9 +69,10 @@ class Shell:
             stdout=theirs,
             stderr=theirs,
             close_fds=True,
+            start_new_session=True,
         )
         os.close(theirs)
-        shown = _read_all(ours)
+        shown = _read_all(ours, typed)
         text = _COLOUR_OR_LINK.sub("", shown).replace("\r\n", "\n")
         return Told(child.wait(TIMEOUT_S), text, raw=shown)
 
@@ -79,11 +80,13 @@ class Shell:
         return {"PATH": os.defpath, "PYTHONPATH": str(SDK), **self.environment}
 
 
-def _read_all(descriptor: int) -> str:
-    shown = b""
+def _read_all(descriptor: int, typed: Sequence[str]) -> str:
+    shown, lines = b"", list(typed)
     try:
         while chunk := os.read(descriptor, 65_536):
             shown += chunk
+            if lines and shown.endswith(b": "):
+                os.write(descriptor, f"{lines.pop(0)}\n".encode())
     except OSError:
         # Linux says so when the last one has closed the other end.
         return shown.decode()

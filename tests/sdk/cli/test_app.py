@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fencepost.cli import connection, status, submit
+from fencepost.cli import connection, connections, status, submit
 from fencepost.cli.app import app
 from fencepost.cli.keys import Scope
 from fencepost.cli.output import length, number, plain
@@ -27,6 +27,9 @@ COMMAND_NAMES = (
     ("timeline",),
     ("submit",),
     ("init",),
+    ("connections", "list"),
+    ("connections", "put"),
+    ("connections", "disable"),
     ("endpoints", "list"),
     ("endpoints", "apply"),
     ("endpoints", "rotate"),
@@ -100,7 +103,7 @@ def test_the_page_names_every_command_and_variable() -> None:
     assert [name for name in COMMAND_NAMES if f"`fencepost {' '.join(name)}" not in page] == []
     options = {
         name: option.default  # where typer keeps the first name in an annotation
-        for command in (status.status, submit.submit)
+        for command in (status.status, submit.submit, connections.list_connections)
         for parameter in inspect.signature(command).parameters.values()
         for option in parameter.annotation.__metadata__
         if (name := getattr(option, "envvar", None))

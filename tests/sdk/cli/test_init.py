@@ -1,4 +1,4 @@
-"""`fencepost init` against a served ingress: from nothing to a test delivery that is believed."""
+"""`fencepost init` from nothing to a delivery that is believed and a token that reads."""
 
 import json
 import stat
@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from examples.scripted_forge.client import ScriptedForge
 from tests.database_server import as_service
 from tests.sdk.cli.conftest import Place
 from tests.sdk.cli.terminal import Shell
 from tests.services.ingress.served import Served as ServedIngress
 from tests.services.ingress.served import served as served_ingress
+from tests.services.publisher.connections.conftest import KEY_1
+from tests.services.publisher.served import served as served_publisher
 
 PAGES = {
     "github": "https://github.com/octo/gears/settings/hooks/new",
@@ -28,11 +31,31 @@ def ingress(place: Place) -> Iterator[ServedIngress]:
         yield ingress
 
 
+@pytest.fixture(scope="module")
+def scripted_forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedForge]:
+    with ScriptedForge.start(tmp_path_factory.mktemp("forge")) as forge:
+        forge.add_repo("octo/gears")
+        yield forge
+
+
+@pytest.fixture(scope="module")
+def publisher(place: Place, scripted_forge: ScriptedForge) -> Iterator[str]:
+    environment = {"PUBLISHER_SEALING_KEYS": KEY_1}
+    with served_publisher(
+        as_service(place.owner_url, "publisher"), scripted_forge, environment
+    ) as publisher:
+        yield publisher.grpc
+
+
 @pytest.fixture
-def cli(shell: Shell, ingress: ServedIngress, request: pytest.FixtureRequest) -> Shell:
+def cli(
+    shell: Shell, ingress: ServedIngress, publisher: str, request: pytest.FixtureRequest
+) -> Shell:
     """An empty folder, for a tenant of the test's own."""
     tenant = "".join(c if c.isalnum() else "-" for c in request.node.name)[:60].strip("-")
-    return shell.having(FENCEPOST_INGRESS=ingress.grpc, FENCEPOST_TENANT=tenant)
+    return shell.having(
+        FENCEPOST_INGRESS=ingress.grpc, FENCEPOST_PUBLISHER=publisher, FENCEPOST_TENANT=tenant
+    )
 
 
 def options(forge: str, ingress: ServedIngress) -> list[str]:
@@ -57,6 +80,7 @@ def test_a_forge_is_set_up_and_tried_and_again(
         assert stat.S_IMODE((cli.folder / name).stat().st_mode) == 0o600
     secret = (cli.folder / "main.secret").read_text().strip()
     assert secret not in told.out + told.err
+    assert (document["connection"], document["forge_read"]) == (None, None)
 
     again = cli.run("init", *options(forge, ingress))
     assert again.code == 0, again
@@ -65,6 +89,39 @@ def test_a_forge_is_set_up_and_tried_and_again(
     assert "was answered 200: ignored (" in again.out
     assert (cli.folder / "main.secret").read_text().strip() == secret
     assert secret not in again.out
+    assert "There is no connection to " in again.out
+
+
+@pytest.mark.guarantee("K2")
+def test_the_connection_is_made_too_and_its_token_is_tried(
+    cli: Shell, ingress: ServedIngress, scripted_forge: ScriptedForge
+) -> None:
+    (cli.folder / "forge.token").write_text(f"{scripted_forge.token}\n")
+    (cli.folder / "wrong.token").write_text("ghp_a-token-of-nobody")
+    given = ("init", *options("github", ingress), "--base-url", scripted_forge.url, "--token-file")
+    wrong = cli.run(*given, "wrong.token")
+    assert (wrong.code, "answered 401: it refuses the token" in wrong.out) == (1, True), wrong
+    told = cli.run(*given, "forge.token", "--json")
+    assert told.code == 0, told
+    document = json.loads(told.out)
+    assert document["connection"]["base_url"] == scripted_forge.url
+    assert document["forge_read"]["status"] == 200
+    assert scripted_forge.token not in told.out + told.err
+    again = cli.run("init", *options("github", ingress))
+    assert again.code == 0, again
+    assert f"goes to {scripted_forge.url}. Its token is tried with the first review." in again.out
+
+
+@pytest.mark.guarantee("K2")
+def test_in_a_terminal_the_token_is_asked_for_unseen(
+    cli: Shell, ingress: ServedIngress, scripted_forge: ScriptedForge
+) -> None:
+    given = ("init", *options("github", ingress), "--base-url", scripted_forge.url)
+    later = cli.run_in_terminal(*given, typed=[""])
+    assert (later.code, "There is no connection to github.com yet" in later.out) == (0, True)
+    told = cli.run_in_terminal(*given, typed=[scripted_forge.token])
+    assert (told.code, "Its token reads octo/gears" in told.out) == (0, True), told
+    assert scripted_forge.token not in told.raw
 
 
 def test_what_is_not_said_is_asked(cli: Shell, ingress: ServedIngress) -> None:
