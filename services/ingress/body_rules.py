@@ -95,7 +95,7 @@ def _form_payload(body: bytes) -> str:
 
 def _read_json(text: str, where: str) -> dict[str, object]:
     try:
-        document: object = json.loads(text, parse_int=_integer, parse_constant=_no_constant)
+        document: object = _DECODER.decode(text)
     except RecursionError:
         raise MalformedError(where, "is nested too deeply") from None
     except ValueError as error:
@@ -112,3 +112,6 @@ def _integer(digits: str) -> int | HugeNumber:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)

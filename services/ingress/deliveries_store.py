@@ -4,17 +4,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from shared.database import Transaction, statement
+from shared.database import Transaction, by_column, statement
 from shared.schema.states import DeliveryOutcome
 
 KEPT_BYTES_MAX = 8 * 1024 * 1024
 """Bodies beyond this in one statement cost the memory of a connection more than a new one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeliveryWrite:
-    """A delivery with what became of it.
+class DeliveryWrite(NamedTuple):
+    """A delivery with what became of it: a tuple, since many of them are sent as columns.
 
     `delivery_seq` is the number that its intents carry; None draws one.
     """
@@ -53,47 +53,30 @@ _INSERT_DELIVERIES = statement("""
         n.intent_ids::bigint[], n.key, n.key_label, n.repo_id, n.number, n.projection::jsonb,
         n.traceparent
     FROM unnest(
-        %(delivery_seqs)s::bigint[], %(tenants)s::text[], %(endpoints)s::text[],
-        %(delivery_ids)s::text[], %(forges)s::text[], %(forge_instances)s::text[],
-        %(events)s::text[], %(event_actions)s::text[], %(content_types)s::text[],
-        %(bodies)s::bytea[], %(digests)s::bytea[], %(outcomes)s::text[], %(reasons)s::text[],
-        %(matched_delivery_ids)s::text[], %(intent_ids)s::text[], %(keys)s::text[],
-        %(key_labels)s::text[], %(repo_ids)s::bigint[], %(numbers)s::bigint[],
-        %(projections)s::text[], %(traceparents)s::text[]
+        %(delivery_seq)s::bigint[], %(tenant)s::text[], %(endpoint)s::text[],
+        %(delivery_id)s::text[], %(forge)s::text[], %(forge_instance)s::text[], %(event)s::text[],
+        %(event_action)s::text[], %(content_type)s::text[], %(body)s::bytea[],
+        %(body_sha256)s::bytea[], %(outcome)s::text[], %(reason)s::text[],
+        %(matched_delivery_id)s::text[], %(intent_ids)s::text[], %(key)s::text[],
+        %(key_label)s::text[], %(repo_id)s::bigint[], %(number)s::bigint[],
+        %(projection)s::text[], %(traceparent)s::text[]
     ) AS n (delivery_seq, tenant, endpoint, delivery_id, forge, forge_instance, event,
         event_action, content_type, body, body_sha256, outcome, reason, matched_delivery_id,
         intent_ids, key, key_label, repo_id, number, projection, traceparent)
 """)
 
 
-async def insert_deliveries(tx: Transaction, writes: Sequence[DeliveryWrite]) -> None:
+def insert_deliveries(tx: Transaction, writes: Sequence[DeliveryWrite]) -> None:
     """Stores deliveries; their markers and intents stand in the same transaction (I2)."""
     if sum(len(write.body) for write in writes) > KEPT_BYTES_MAX:
         tx.spend_connection()
-    await tx.execute(
-        _INSERT_DELIVERIES,
-        delivery_seqs=[write.delivery_seq for write in writes],
-        tenants=[write.tenant for write in writes],
-        endpoints=[write.endpoint for write in writes],
-        delivery_ids=[write.delivery_id for write in writes],
-        forges=[write.forge for write in writes],
-        forge_instances=[write.forge_instance for write in writes],
-        events=[write.event for write in writes],
-        event_actions=[write.event_action for write in writes],
-        content_types=[write.content_type for write in writes],
-        bodies=[write.body for write in writes],
-        digests=[write.body_sha256 for write in writes],
-        outcomes=[write.outcome.value for write in writes],
-        reasons=[str(write.reason) for write in writes],
-        matched_delivery_ids=[write.matched_delivery_id for write in writes],
-        intent_ids=[f"{{{','.join(map(str, write.intent_ids))}}}" for write in writes],
-        keys=[write.key for write in writes],
-        key_labels=[write.key_label for write in writes],
-        repo_ids=[write.repo_id for write in writes],
-        numbers=[write.number for write in writes],
-        projections=[json.dumps(dict(write.projection)) for write in writes],
-        traceparents=[write.traceparent for write in writes],
-    )
+    columns = by_column(writes) | {
+        "outcome": [write.outcome.value for write in writes],
+        "reason": [str(write.reason) for write in writes],
+        "intent_ids": [f"{{{','.join(map(str, write.intent_ids))}}}" for write in writes],
+        "projection": [json.dumps(dict(write.projection)) for write in writes],
+    }
+    tx.later(_INSERT_DELIVERIES, **columns)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,18 @@ class Fields:
     A field that is absent or null is None where it may be; one of another type is MalformedError.
     """
 
-    def __init__(self, document: dict[str, object], path: str = "") -> None:
+    __slots__ = ("_document", "_name", "_outer")
+
+    def __init__(
+        self, document: dict[str, object], name: str = "", outer: "Fields | None" = None
+    ) -> None:
         self._document = document
-        self._path = path
+        self._name = name
+        self._outer = outer
 
     def path(self, name: str) -> str:
         """Full path of a field."""
-        return f"{self._path}.{name}" if self._path else name
+        return name if self._outer is None else f"{self._outer.path(self._name)}.{name}"
 
     def optional_object(self, name: str) -> "Fields | None":
         """An object inside, or None."""
@@ -40,7 +45,7 @@ class Fields:
             return None
         if not isinstance(value, dict):
             raise MalformedError(self.path(name), "must be an object")
-        return Fields(value, self.path(name))
+        return Fields(value, name, self)
 
     def object(self, name: str) -> "Fields":
         """An object inside."""
@@ -54,14 +59,14 @@ class Fields:
         if not isinstance(value, list):
             raise MalformedError(self.path(name), "must be a list")
         items = {str(n): item for n, item in enumerate(value[:LIST_ITEMS_MAX])}
-        return [Fields(items, self.path(name)).object(n) for n in items]
+        return [Fields(items, name, self).object(n) for n in items]
 
     def before_and_now(self, name: str) -> "tuple[list[Fields], list[Fields]]":
         """A change of a list of objects: `previous` and `current`, or both in a list themselves."""
         value = self._document.get(name)
         if isinstance(value, list):
             value = dict(zip(("previous", "current"), value, strict=False))
-        change = Fields({name: value}, self._path).optional_object(name) or Fields({})
+        change = Fields({name: value}, self._name, self._outer).optional_object(name) or Fields({})
         return change.objects("previous"), change.objects("current")
 
     def optional_text(self, name: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str | None:

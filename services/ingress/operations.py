@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,10 +65,9 @@ class Intake:
     wake: Callable[[str], None]
 
     async def submit(self, submissions: Sequence[Submission]) -> list[SubmissionOutcome]:
-        """Takes a caller's deliveries in, as `take` does, and tells each outcome."""
+        """Takes a caller's deliveries in, as `take` does, and counts the outcomes."""
         outcomes = await self.take(submissions)
-        for submission, outcome in zip(submissions, outcomes, strict=True):
-            tell(submission, outcome)
+        _count(submissions, outcomes)
         return outcomes
 
     async def take(self, submissions: Sequence[Submission]) -> list[SubmissionOutcome]:
@@ -180,10 +180,19 @@ def tell(submission: Submission, outcome: SubmissionOutcome) -> None:
             semantic.OUTCOME: said,
         }
     )
-    if isinstance(outcome, Taken):
-        DELIVERIES.labels(endpoint.name, said).inc()
-        return
-    tell_refused(endpoint.name, said, str(outcome))
+    _count([submission], [outcome])
+
+
+def _count(submissions: Sequence[Submission], outcomes: Sequence[SubmissionOutcome]) -> None:
+    taken: Counter[tuple[str, str]] = Counter()
+    for submission, outcome in zip(submissions, outcomes, strict=True):
+        name = submission.endpoint.name
+        if isinstance(outcome, Taken):
+            taken[name, outcome.outcome.value] += 1
+        else:
+            tell_refused(name, outcome.reason, str(outcome))
+    for labels, times in taken.items():
+        DELIVERIES.labels(*labels).inc(times)
 
 
 def _why(error: Exception) -> str:

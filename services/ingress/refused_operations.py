@@ -17,7 +17,7 @@ async def keep(tx: Transaction, submission: Submission, refusal: Refusal) -> Non
     endpoint = submission.endpoint
     violations = refusal.violations if isinstance(refusal, FieldInvalid) else ()
     projection = {"field": violations[0][0] if violations else "", "message": refusal.message}
-    await deliveries_store.insert_deliveries(
+    deliveries_store.insert_deliveries(
         tx,
         [
             DeliveryWrite(

@@ -282,7 +282,8 @@ def decide(
     known: Known | None, event: ChangeRequestEvent, *, takes_drafts: bool = False
 ) -> Decision:
     """What an event changes. The generation rises exactly when a head becomes current."""
-    event = replace(event, draft=event.draft and not takes_drafts)
+    if takes_drafts and event.draft:
+        event = replace(event, draft=False)
     if known is None:
         return Decision(
             record=first_record(event),

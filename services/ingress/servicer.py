@@ -1,5 +1,6 @@
 """IngressService: protobuf in, protobuf out, for the caller's tenant."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from fencepost.common.v1 import key_pb2
@@ -13,6 +14,7 @@ from grpc.aio import ServicerContext
 from services.ingress.batched import BatchedIntake
 from services.ingress.body_rules import JSON
 from services.ingress.deliveries_store import DeliveryRow
+from services.ingress.endpoints import Endpoint
 from services.ingress.endpoints.snapshot import Endpoints
 from services.ingress.list_store import DeliveryFilter
 from services.ingress.operations import Intake
@@ -35,8 +37,10 @@ _MATCHES = {
     Match.KEY: ingress_pb2.DUPLICATE_MATCH_KEY,
 }
 
-
 PAGE_SIZE = 100
+
+Found = dict[str, Endpoint | Refusal]
+"""The endpoints that a list names, each looked for once."""
 
 
 class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
@@ -68,7 +72,7 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
         ],
     ) -> ingress_pb2.SubmitDeliveriesResponse:
         """Takes a list in; each that is refused is answered by itself."""
-        read = [await self._valid_submission(each) for each in request.deliveries]
+        read = await self._submissions(request.deliveries)
         valid = [each for each in read if isinstance(each, Submission)]
         taken = iter(await self._intake.submit(valid) if valid else [])
         outcomes = [next(taken) if isinstance(each, Submission) else each for each in read]
@@ -105,27 +109,50 @@ class IngressServicer(ingress_pb2_grpc.IngressServiceServicer):
             next_page_token=page.next_page_token,
         )
 
+    async def _submissions(
+        self, requests: Iterable[ingress_pb2.SubmitDeliveryRequest]
+    ) -> list[Submission | Refusal]:
+        found: Found = {}
+        traceparent = current_traceparent()
+        return [await self._valid_submission(each, found, traceparent) for each in requests]
+
     async def _valid_submission(
-        self, request: ingress_pb2.SubmitDeliveryRequest
+        self, request: ingress_pb2.SubmitDeliveryRequest, found: Found, traceparent: str
     ) -> Submission | Refusal:
         """One of a list, or why it is not taken in whatever its neighbours are (X4)."""
         if broken := violations(request):
             return FieldInvalid(violations=broken)
+        if (endpoint := found.get(request.endpoint)) is None:
+            endpoint = found[request.endpoint] = await self._endpoint_or_refusal(request.endpoint)
+        if isinstance(endpoint, Refusal):
+            return endpoint
+        return _submission(request, endpoint, traceparent)
+
+    async def _submission(self, request: ingress_pb2.SubmitDeliveryRequest) -> Submission:
+        endpoint = await self._endpoint(request.endpoint)
+        return _submission(request, endpoint, current_traceparent())
+
+    async def _endpoint(self, name: str) -> Endpoint:
+        return await self._endpoints.of_tenant(current_caller().require_tenant(), name)
+
+    async def _endpoint_or_refusal(self, name: str) -> Endpoint | Refusal:
         try:
-            return await self._submission(request)
+            return await self._endpoint(name)
         except ResourceNotFound as unknown:
             return unknown
 
-    async def _submission(self, request: ingress_pb2.SubmitDeliveryRequest) -> Submission:
-        tenant = current_caller().require_tenant()
-        return Submission(
-            endpoint=await self._endpoints.of_tenant(tenant, request.endpoint),
-            delivery_id=request.delivery_id,
-            event=request.event,
-            content_type=request.content_type or JSON,
-            body=request.body,
-            traceparent=request.traceparent or current_traceparent(),
-        )
+
+def _submission(
+    request: ingress_pb2.SubmitDeliveryRequest, endpoint: Endpoint, traceparent: str
+) -> Submission:
+    return Submission(
+        endpoint=endpoint,
+        delivery_id=request.delivery_id,
+        event=request.event,
+        content_type=request.content_type or JSON,
+        body=request.body,
+        traceparent=request.traceparent or traceparent,
+    )
 
 
 def _result(outcome: SubmissionOutcome) -> ingress_pb2.SubmitDeliveryResult:

@@ -74,7 +74,7 @@ async def _take_part(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -
     )
     fates = _fates(fresh, judged.verdicts, works)
     fates |= {n: _same_body(first) for n, first in zip(same_body, bodies.results, strict=True)}
-    await _store(tx, marked.fresh, judged.verdicts, fates)
+    _store(tx, marked.fresh, judged.verdicts, fates)
     await bodies_operations.let_go(
         tx, [each.item for n, each in fresh.items() if n not in works or not works[n].made]
     )
@@ -92,7 +92,7 @@ async def _take_part(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -
     )
 
 
-async def _store(
+def _store(
     tx: Transaction,
     fresh: Mapping[int, Fresh],
     verdicts: Mapping[int, Verdict],
@@ -100,7 +100,7 @@ async def _store(
 ) -> None:
     if fresh:
         nothing = Verdict()
-        await deliveries_store.insert_deliveries(
+        deliveries_store.insert_deliveries(
             tx,
             [_delivery(each, verdicts.get(n, nothing), fates[n]) for n, each in fresh.items()],
         )

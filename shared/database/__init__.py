@@ -2,6 +2,7 @@
 
 from shared.database.database import Database, Work
 from shared.database.faults import ROW_REFUSED, RowLocked
+from shared.database.rows import by_column
 from shared.database.statements import Statement, statement
 from shared.database.transactions import Transaction
 
@@ -12,5 +13,6 @@ __all__ = [
     "Statement",
     "Transaction",
     "Work",
+    "by_column",
     "statement",
 ]

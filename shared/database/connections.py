@@ -8,27 +8,29 @@ the wait as if the server had hung up.
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor, errors
+from psycopg import AsyncConnection, errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from shared.database.adapters import ADAPTERS
-from shared.database.faults import StatementFaultHiddenError
 from shared.database.overdue import Overdue
-from shared.database.rows import Column, Row
+from shared.database.wire import Query, Wire
 from shared.settings import RuntimeSettings
 
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 SEARCH_PATH = "fencepost"
 ANSWER_MARGIN_MS = 500
 """What an answer may take beyond the time the server itself allows a statement."""
 
-PREPARED_STATEMENTS_MAX = 500
+ROLLBACK = Query(b"ROLLBACK", controls=True)
 NOTHING_OPEN = (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 TCP_OPTIONS: dict[str, str | int | None] = {
     "keepalives_idle": 10,
@@ -56,8 +58,8 @@ class Session:
     connect_timeout_ms: int
     answer_timeout_ms: int
     prepare: bool
-    begin: bytes
-    begin_read_only: bytes
+    begin: tuple[Query, ...]
+    begin_read_only: tuple[Query, ...]
 
     @classmethod
     def of(cls, settings: RuntimeSettings, *, application_name: str) -> Self:
@@ -66,8 +68,7 @@ class Session:
         chosen = _options(settings)
         if settings.database_prepare:
             theirs["options"] = _startup_options(chosen, str(theirs.get("options", "")))
-        begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-        local = "" if settings.database_prepare else _local_options(chosen)
+        local = {} if settings.database_prepare else chosen
         return cls(
             conninfo=make_conninfo(
                 "", **{**TCP_OPTIONS, **theirs, "application_name": application_name}
@@ -77,8 +78,8 @@ class Session:
             connect_timeout_ms=settings.database_connect_timeout_ms,
             answer_timeout_ms=settings.database_statement_timeout_ms + ANSWER_MARGIN_MS,
             prepare=settings.database_prepare,
-            begin=f"{begin}{local}".encode(),
-            begin_read_only=f"{begin} READ ONLY{local}".encode(),
+            begin=_begin(BEGIN, local),
+            begin_read_only=_begin(f"{BEGIN} READ ONLY", local),
         )
 
 
@@ -115,8 +116,9 @@ def _startup_options(options: dict[str, str], theirs: str) -> str:
     return f"{ours} {theirs}".strip()
 
 
-def _local_options(options: dict[str, str]) -> str:
-    return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in options.items())
+def _begin(begin: str, options: dict[str, str]) -> tuple[Query, ...]:
+    local = [f"SET LOCAL {name} = '{value}'" for name, value in options.items()]
+    return tuple(Query(each.encode(), controls=True) for each in (begin, *local))
 
 
 class Connection(AsyncConnection[TupleRow]):
@@ -124,7 +126,7 @@ class Connection(AsyncConnection[TupleRow]):
 
     session: Session
     overdue: Overdue
-    statements: AsyncRawCursor[TupleRow]
+    wire: Wire
     is_spent = False
 
     @classmethod
@@ -134,12 +136,7 @@ class Connection(AsyncConnection[TupleRow]):
         """Connects within the connect timeout; raises psycopg.OperationalError."""
         try:
             async with asyncio.timeout(session.connect_timeout_ms / 1000):
-                connection = await super().connect(
-                    conninfo,
-                    autocommit=True,
-                    prepare_threshold=0 if session.prepare else None,
-                    context=ADAPTERS,
-                )
+                connection = await super().connect(conninfo, autocommit=True, context=ADAPTERS)
         except TimeoutError:
             last_fault.sentence = f"no connection within {session.connect_timeout_ms} ms"
             raise errors.ConnectionTimeout(last_fault.sentence) from None
@@ -147,58 +144,31 @@ class Connection(AsyncConnection[TupleRow]):
             last_fault.sentence = _sentence(error)
             raise
         last_fault.sentence = ""
-        connection.prepared_max = PREPARED_STATEMENTS_MAX
         connection.session = session
         connection.overdue = overdue
-        connection.statements = AsyncRawCursor(connection)
+        connection.wire = Wire(connection, prepare=session.prepare)
         return connection
 
-    async def begin(self, *, read_only: bool) -> None:
-        """Opens a transaction."""
-        await self._control(self.session.begin_read_only if read_only else self.session.begin)
+    async def exchange(self, queries: Sequence[Query]) -> list[PGresult]:
+        """Runs statements in one round trip; the result of each.
 
-    async def commit_all(self) -> None:
-        """Commits. Raises StatementFaultHiddenError if the server had to roll back instead."""
-        await self._control(b"COMMIT")
-        if self.statements.statusmessage != "COMMIT":
-            raise StatementFaultHiddenError
+        Raises the error of the first that failed: those after it did nothing.
+        """
+        async with self.lock:
+            self.overdue.wait_begins(self)
+            try:
+                return await self.wait(self.wire.exchange(queries))
+            finally:
+                self.overdue.wait_ends(self)
 
     async def roll_back_all(self) -> None:
         """Rolls back what is open; a connection that cannot is closed."""
         if self.pgconn.transaction_status in NOTHING_OPEN:
             return
         try:
-            await self._control(b"ROLLBACK")
+            await self.exchange([ROLLBACK])
         except psycopg.Error:
             await self.close()
-
-    async def begin_part(self, *, lock_timeout_ms: int) -> None:
-        """Marks where `undo_part` goes back to; parts may stand in one another."""
-        await self._control(f"SAVEPOINT part; SET LOCAL lock_timeout = {lock_timeout_ms}".encode())
-
-    async def end_part(self) -> None:
-        """What was done since the last mark stands with the rest."""
-        await self._control(b"RELEASE part")
-
-    async def undo_part(self) -> None:
-        """Undoes what was done since the last mark, the fault of a statement included."""
-        await self._control(b"ROLLBACK TO part; RELEASE part")
-
-    async def fetch(self, sql: bytes, values: list[object]) -> tuple[tuple[Column, ...], list[Row]]:
-        """Runs a statement that returns rows: its columns, and the rows."""
-        await self._perform(sql, values)
-        result = self.statements.pgresult
-        assert result is not None
-        columns = tuple(
-            ((result.fname(index) or b"").decode(), result.ftype(index))
-            for index in range(result.nfields)
-        )
-        return columns, await self.statements.fetchall()
-
-    async def perform(self, sql: bytes, values: list[object]) -> int:
-        """Runs a statement: how many rows it changed, or found."""
-        await self._perform(sql, values)
-        return self.statements.rowcount
 
     def sever(self) -> None:
         """Shuts the socket, so that whoever waits for an answer is told that there is none."""
@@ -207,17 +177,3 @@ class Connection(AsyncConnection[TupleRow]):
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
             # What is shut already wakes the waiting one by itself.
             ours.shutdown(socket.SHUT_RDWR)
-
-    async def _perform(self, sql: bytes, values: list[object]) -> None:
-        self.overdue.wait_begins(self)
-        try:
-            await self.statements.execute(sql, values, prepare=self.session.prepare, binary=True)
-        finally:
-            self.overdue.wait_ends(self)
-
-    async def _control(self, sql: bytes) -> None:
-        self.overdue.wait_begins(self)
-        try:
-            await self.statements.execute(sql, prepare=False, binary=False)
-        finally:
-            self.overdue.wait_ends(self)

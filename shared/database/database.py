@@ -170,44 +170,32 @@ class Database:
             raise still_in_conflict() from conflict
 
     async def _once(self, work: Work[T], flight: _Flight, *, read_only: bool) -> T:
-        flight.stoppable = True
-        connection = await self._begun(read_only=read_only)
-        transaction = Transaction(connection)
-        committing = False
-        try:
-            result = await work(transaction)
-            committing = not read_only
-            flight.stoppable = False
-            await connection.commit_all()
-        except psycopg.Error as error:
-            if not (read_only and isinstance(error, errors.ReadOnlySqlTransaction)):
-                refuse(error, lost=connection.closed, committing=committing)
-            raise
-        finally:
-            flight.stoppable = False
-            transaction.leave()
-            await self._give_back(connection)
-        return result
-
-    async def _begun(self, *, read_only: bool) -> Connection:
-        """A connection with an open transaction; those that died in the pool are passed over."""
+        """One whole run; connections that died in the pool are passed over."""
         give_up_at_s = time.monotonic() + self._session.connect_timeout_ms / 1000
         while True:
+            flight.stoppable = True
             connection = await self._connection(within_s=give_up_at_s - time.monotonic())
+            transaction = Transaction(connection, read_only=read_only)
+            committing = False
             try:
-                await connection.begin(read_only=read_only)
+                result = await work(transaction)
+                committing = not read_only
+                flight.stoppable = False
+                await transaction.commit()
             except psycopg.Error as error:
                 lost = connection.closed
-                await self._give_back(connection)
-                if not lost or time.monotonic() >= give_up_at_s:
-                    refuse(error, lost=lost, committing=False)
-                    raise
-            except BaseException:
-                await self._give_back(connection)
+                if lost and not transaction.is_begun and time.monotonic() < give_up_at_s:
+                    continue
+                if not (read_only and isinstance(error, errors.ReadOnlySqlTransaction)):
+                    refuse(error, lost=lost, committing=committing and transaction.is_begun)
                 raise
             else:
                 self._health.note_back()
-                return connection
+                return result
+            finally:
+                flight.stoppable = False
+                transaction.leave()
+                await self._give_back(connection)
 
     async def _connection(self, *, within_s: float) -> Connection:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from psycopg.pq import Format
 
@@ -39,6 +39,11 @@ def row_maker(into: type[T], columns: tuple[Column, ...]) -> Callable[[Row], T]:
 
 # As many as there are statements in the code.
 _makers: dict[tuple[type, tuple[Column, ...]], Callable[[Row], Any]] = {}
+
+
+def by_column(rows: Sequence[NamedTuple]) -> dict[str, list[object]]:
+    """Rows of one kind, at least one, as the arrays of their columns."""
+    return dict(zip(rows[0]._fields, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def _new_maker(into: type[T], columns: tuple[Column, ...]) -> Callable[[Row], T]:

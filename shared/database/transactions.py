@@ -5,13 +5,19 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from psycopg import errors
+from psycopg.pq.abc import PGresult
 
 from shared.database.connections import Connection
-from shared.database.faults import RowLocked
+from shared.database.faults import RowLocked, StatementFaultHiddenError
 from shared.database.rows import Column, Row, TooManyRowsError, row_maker
 from shared.database.statements import Statement
+from shared.database.wire import Query
 
 T = TypeVar("T")
+
+COMMIT = Query(b"COMMIT", controls=True)
+COMMITTED = b"COMMIT"
+"""What the server says when it did not have to roll back instead."""
 
 
 class Transaction:
@@ -21,10 +27,15 @@ class Transaction:
     failed in a `part`.
     """
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_later", "is_begun")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, read_only: bool) -> None:
+        session = connection.session
         self._connection: Connection | None = connection
+        self.is_begun = False
+        """Whether the server has answered; before, nothing can have been done."""
+        # BEGIN goes with the first statement.
+        self._later = [*(session.begin_read_only if read_only else session.begin)]
 
     async def one(self, st: Statement, into: type[T], /, **params: object) -> T | None:
         """The only row, or None; for a plain type also None if the value is NULL.
@@ -49,7 +60,23 @@ class Transaction:
 
     async def execute(self, st: Statement, /, **params: object) -> int:
         """How many rows the statement changed, or found."""
-        return await self._open_connection().perform(st.numbered, st.values(params))
+        result = await self._run(Query(st.numbered, st.values(params)))
+        return result.command_tuples or 0
+
+    def later(self, st: Statement, /, **params: object) -> None:
+        """Runs the statement before the next one, or before the commit, in its round trip.
+
+        What it raises is raised there.
+        """
+        self._later.append(Query(st.numbered, st.values(params)))
+
+    async def commit(self) -> None:
+        """Commits. Raises StatementFaultHiddenError if the server had to roll back instead."""
+        if not self.is_begun:
+            await self._run()
+        result = await self._run(COMMIT)
+        if result.command_status != COMMITTED:
+            raise StatementFaultHiddenError
 
     @asynccontextmanager
     async def part(self, *, lock_timeout_ms: int) -> AsyncIterator[None]:
@@ -57,14 +84,14 @@ class Transaction:
 
         The lock timeout holds from here to the end of the transaction, unless it is undone.
         """
-        connection = self._open_connection()
-        await connection.begin_part(lock_timeout_ms=lock_timeout_ms)
+        self._control("SAVEPOINT part", f"SET LOCAL lock_timeout = {lock_timeout_ms}")
         try:
             yield
         except errors.LockNotAvailable as locked:
-            await connection.undo_part()
+            self._control("ROLLBACK TO part")
             raise RowLocked from locked
-        await connection.end_part()
+        finally:
+            self._control("RELEASE part")
 
     def spend_connection(self) -> None:
         """Lets the connection end with the transaction: after a large statement it would keep as
@@ -79,7 +106,19 @@ class Transaction:
     async def _rows(
         self, st: Statement, params: dict[str, object]
     ) -> tuple[tuple[Column, ...], list[Row]]:
-        return await self._open_connection().fetch(st.numbered, st.values(params))
+        result = await self._run(Query(st.numbered, st.values(params)))
+        return self._open_connection().wire.rows(result)
+
+    def _control(self, *statements: str) -> None:
+        self._later += [Query(each.encode(), controls=True) for each in statements]
+
+    async def _run(self, *queries: Query) -> PGresult:
+        """The result of the last."""
+        together = [*self._later, *queries]
+        self._later.clear()
+        results = await self._open_connection().exchange(together)
+        self.is_begun = True
+        return results[-1]
 
     def _open_connection(self) -> Connection:
         assert self._connection is not None, "the transaction has ended"

@@ -45,7 +45,6 @@ class Course:
     known: Known | None
     before: Marks
     abandoned_through: int
-    recorded: ChangeRequestWrite | None
     write: ChangeRequestWrite | None = None
     heads: list[Head] = field(default_factory=list)
 
@@ -59,21 +58,22 @@ class Course:
             updated_at=row.forge_updated_at,
         )
         before = _marks(row.key, known, row.abandoned_through)
-        return cls(row.key, known, before, row.abandoned_through, None)
+        return cls(row.key, known, before, row.abandoned_through)
 
     @classmethod
-    def of_new(cls, first: ChangeRequestWrite) -> "Course":
-        """One whose row was made just now from what is said first."""
-        return cls(first.key, None, _marks(first.key, None, 0), 0, first)
+    def of_new(cls, key: KeyParts) -> "Course":
+        """One whose row was made just now from the event that it takes first."""
+        return cls(key, None, _marks(key, None, 0), 0)
 
     def take(self, item: Item, event: ChangeRequestEvent) -> Decision:
         """Goes on by one event."""
         takes_drafts = item.submission.endpoint.drafts is DraftPolicy.TAKE
         decision = decide(self.known, event, takes_drafts=takes_drafts)
         if decision.record is not None:
-            self.known = decision.record
             self.abandoned_through = _abandoned(decision.record, self.abandoned_through)
-            self.write = _write(item, event, decision.record, self.abandoned_through)
+            if self.known is not None:
+                self.write = _write(item, event, decision.record, self.abandoned_through)
+            self.known = decision.record
         if decision.becomes_current and self.known is not None:
             self.heads.append(Head(self.key, self.known.generation, self.known.head_sha))
         return decision
@@ -109,8 +109,8 @@ async def judge(tx: Transaction, fresh: Mapping[int, Fresh]) -> Judged:
     for n in await _known_before(tx, doubtful):
         verdicts[n] = Verdict(ignored=IgnoredReason.HEAD_OUTDATED)
     await _record(tx, courses.values())
-    unwanted = [course.marks() for course in courses.values() if course.marks() != course.before]
-    return Judged(verdicts, unwanted)
+    marks = [(course.before, course.marks()) for course in courses.values()]
+    return Judged(verdicts, [after for before, after in marks if after != before])
 
 
 async def _begin(tx: Transaction, items: Sequence[Item]) -> dict[KeyParts, Course]:
@@ -133,7 +133,7 @@ async def _begin(tx: Transaction, items: Sequence[Item]) -> dict[KeyParts, Cours
         made = await store.insert_change_requests(tx, missing)
         if rivals := [write.key for write in missing if write.key not in made]:
             rows |= await store.lock_change_requests(tx, rivals)
-    new = {key: Course.of_new(write) for key, write in first.items() if key not in rows}
+    new = {key: Course.of_new(key) for key in first if key not in rows}
     return {**new, **{key: Course.of_row(row) for key, row in rows.items()}}
 
 
@@ -188,9 +188,8 @@ async def _known_before(tx: Transaction, doubtful: Mapping[int, tuple[KeyParts, 
 
 async def _record(tx: Transaction, courses: Collection[Course]) -> None:
     """Writes what has changed since the rows were locked or made, each row once."""
-    writes = [course.write for course in courses if course.write not in (None, course.recorded)]
-    if writes:
+    if writes := [course.write for course in courses if course.write is not None]:
         moved = await store.update_change_requests(tx, writes)
         assert moved == len(writes), "a locked change request went on without us"
     if heads := [head for course in courses for head in course.heads]:
-        await store.insert_heads(tx, heads)
+        store.insert_heads(tx, heads)

@@ -175,9 +175,9 @@ _INSERT_HEADS = statement("""
 """)
 
 
-async def insert_heads(tx: Transaction, heads: Sequence[Head]) -> None:
+def insert_heads(tx: Transaction, heads: Sequence[Head]) -> None:
     """Records which heads became current; the change requests' rows are locked."""
-    await tx.execute(
+    tx.later(
         _INSERT_HEADS,
         **columns(head.change_request for head in heads),
         generations=[head.generation for head in heads],

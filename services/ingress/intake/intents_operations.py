@@ -69,7 +69,7 @@ async def make(
             await _meet(tx, left)
     if any(wish.is_open for wish in wishes):
         raise Overloaded
-    await _place(tx, [wish for wish in wishes if wish.intent_id is not None])
+    _place(tx, [wish for wish in wishes if wish.intent_id is not None])
     return {n: _work(list(own)) for n, own in groupby(wishes, key=attrgetter("n"))}
 
 
@@ -89,12 +89,12 @@ async def _meet(tx: Transaction, wishes: Sequence[_Wish]) -> None:
         wish.occupant = met.get(turn)
 
 
-async def _place(tx: Transaction, made: Sequence[_Wish]) -> None:
+def _place(tx: Transaction, made: Sequence[_Wish]) -> None:
     ready = [wish for wish in made if wish.intent.head_sha is not None]
     if ready:
-        await store.insert_ready(tx, [_placed(wish) for wish in ready])
+        store.insert_ready(tx, [_placed(wish) for wish in ready])
     if headless := [wish for wish in made if wish.intent.head_sha is None]:
-        await store.insert_waiting(tx, [_placed(wish) for wish in headless])
+        store.insert_waiting(tx, [_placed(wish) for wish in headless])
 
 
 def _placed(wish: _Wish) -> tuple[str, int]:

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.ingress.intake.places import KeyParts, columns
-from shared.database import Transaction, statement
+from shared.database import Transaction, by_column, statement
 
 
-@dataclass(frozen=True, kw_only=True)
-class IntentWrite:
+class IntentWrite(NamedTuple):
     """An intent that a delivery makes; its payload is the delivery's body.
 
-    One without `head_sha` waits until somebody has resolved its head (I7).
+    A tuple, since many of them are sent as columns. One without `head_sha` waits until somebody
+    has resolved its head (I7).
     """
 
     change_request: KeyParts
@@ -45,10 +46,9 @@ _INSERT_INTENTS = statement("""
         n.repo_id, n.number, n.head_sha, n.suffix, n.delivery_seq, n.content_type, n.traceparent
     FROM unnest(
         %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
-        %(numbers)s::bigint[], %(queues)s::text[], %(keys)s::text[], %(key_labels)s::text[],
-        %(actions)s::text[], %(generations)s::bigint[], %(head_shas)s::text[],
-        %(suffixes)s::text[], %(delivery_seqs)s::bigint[], %(content_types)s::text[],
-        %(traceparents)s::text[]
+        %(numbers)s::bigint[], %(queue)s::text[], %(key)s::text[], %(key_label)s::text[],
+        %(action)s::text[], %(generation)s::bigint[], %(head_sha)s::text[], %(suffix)s::text[],
+        %(delivery_seq)s::bigint[], %(content_type)s::text[], %(traceparent)s::text[]
     ) WITH ORDINALITY AS n (tenant, forge_instance, repo_id, number, queue, key, key_label, action,
         generation, head_sha, suffix, delivery_seq, content_type, traceparent, turn)
     ORDER BY n.tenant, n.key, n.action, n.generation, n.turn
@@ -59,21 +59,10 @@ _INSERT_INTENTS = statement("""
 
 async def insert_intents(tx: Transaction, writes: Sequence[IntentWrite]) -> list[Made]:
     """Occupies keys, the first of a list for each; a refused one is missing. Keeps I6, I13."""
-    return await tx.all(
-        _INSERT_INTENTS,
-        Made,
-        **columns(write.change_request for write in writes),
-        queues=[write.queue for write in writes],
-        keys=[write.key for write in writes],
-        key_labels=[write.key_label for write in writes],
-        actions=[write.action for write in writes],
-        generations=[write.generation for write in writes],
-        head_shas=[write.head_sha for write in writes],
-        suffixes=[write.suffix for write in writes],
-        delivery_seqs=[write.delivery_seq for write in writes],
-        content_types=[write.content_type for write in writes],
-        traceparents=[write.traceparent for write in writes],
-    )
+    listed = by_column(writes)
+    del listed["change_request"]
+    change_requests = columns(write.change_request for write in writes)
+    return await tx.all(_INSERT_INTENTS, Made, **change_requests, **listed)
 
 
 @dataclass(frozen=True)
@@ -138,9 +127,9 @@ _INSERT_READY = statement("""
 """)
 
 
-async def insert_ready(tx: Transaction, made: Sequence[tuple[str, int]]) -> None:
+def insert_ready(tx: Transaction, made: Sequence[tuple[str, int]]) -> None:
     """Lets new intents, each with its tenant, be granted in this order."""
-    await tx.execute(
+    tx.later(
         _INSERT_READY,
         tenants=[tenant for tenant, _ in made],
         intent_ids=[intent_id for _, intent_id in made],
@@ -158,9 +147,9 @@ _INSERT_WAITING = statement("""
 """)
 
 
-async def insert_waiting(tx: Transaction, made: Sequence[tuple[str, int]]) -> None:
+def insert_waiting(tx: Transaction, made: Sequence[tuple[str, int]]) -> None:
     """Lets new intents, each with its tenant, wait until their heads are resolved (I7)."""
-    await tx.execute(
+    tx.later(
         _INSERT_WAITING,
         tenants=[tenant for tenant, _ in made],
         intent_ids=[intent_id for _, intent_id in made],

@@ -44,7 +44,7 @@ async def _try_again(tx: Transaction, dead: Sequence[TenantIntent]) -> list[Agai
     redriven = await store.mark_redriven(tx, made)
     assert redriven == len(made), "a locked dead intent went on without us"
     if ready := [(each.tenant, each.intent_id) for each in made if each.has_head]:
-        await intents_store.insert_ready(tx, ready)
+        intents_store.insert_ready(tx, ready)
     if headless := [(each.tenant, each.intent_id) for each in made if not each.has_head]:
-        await intents_store.insert_waiting(tx, headless)
+        intents_store.insert_waiting(tx, headless)
     return made

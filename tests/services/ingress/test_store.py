@@ -1,6 +1,5 @@
 """Guards of single statements, as ingress's own role: what must not move stays."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,7 +104,7 @@ async def test_no_counter_of_a_change_request_goes_back(
 
 async def test_heads_that_were_current_once_are_found(desk: Desk) -> None:
     async def known(tx: Transaction) -> set[tuple[KeyParts, str]]:
-        await change_requests_store.insert_heads(tx, [Head(KEY, 1, "a"), Head(OTHER, 1, "b")])
+        change_requests_store.insert_heads(tx, [Head(KEY, 1, "a"), Head(OTHER, 1, "b")])
         asked = [(KEY, "a"), (KEY, "b"), (OTHER, "b"), (OTHER, "c")]
         return await change_requests_store.find_known_heads(tx, asked)
 
@@ -130,12 +129,16 @@ INTENT = IntentWrite(
 @pytest.mark.guarantee("I13")
 async def test_an_occupied_key_makes_no_second_intent_and_its_first_wish_wins(desk: Desk) -> None:
     database = desk.intake.database
-    wishes = [INTENT, replace(INTENT, delivery_seq=2), replace(INTENT, generation=3)]
+    wishes = [INTENT, INTENT._replace(delivery_seq=2), INTENT._replace(generation=3)]
     made = await database.run(lambda tx: intents_store.insert_intents(tx, wishes))
     assert [row.delivery_seq for row in made] == [1, 1]
     assert await database.run(lambda tx: intents_store.insert_intents(tx, wishes)) == []
     first, _ = made
-    await database.run(lambda tx: intents_store.insert_ready(tx, [("acme", first.intent_id)]))
+
+    async def place(tx: Transaction) -> None:
+        intents_store.insert_ready(tx, [("acme", first.intent_id)])
+
+    await database.run(place)
     ready = await desk.rows.one("ready")
     assert (ready["intent_id"], ready["attempts"]) == (first.intent_id, 0)
 

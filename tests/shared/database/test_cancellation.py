@@ -71,6 +71,10 @@ async def test_the_statement_of_a_process_that_is_gone_is_stopped_in_the_server(
 ) -> None:
     """Nobody is left to cancel it: the server itself looks whether its client is there."""
 
+    async def work(tx: Transaction) -> None:
+        await add(tx)
+        await tx.execute(SLEEP, seconds=LONG_MS / 1000)
+
     async def sleeping() -> bool:
         return await count(url, SLEEPING) == 1
 
@@ -79,7 +83,7 @@ async def test_the_statement_of_a_process_that_is_gone_is_stopped_in_the_server(
 
     settings = settings_for(proxy.url(), database_statement_timeout_ms=LONG_MS)
     async with Database.create(settings, application_name="test") as db:
-        caller = asyncio.create_task(db.run(running(SLEEP, seconds=LONG_MS / 1000)))
+        caller = asyncio.create_task(db.run(work))
         await until(sleeping, what="the statement to be under way")
         proxy.reset()
         with pytest.raises(DatabaseUnavailable):
