@@ -20,8 +20,8 @@ EXIT_FAILED = 1
 ENDPOINTS = """\
               once it is declared: .venv/bin/fencepost endpoints apply --tenant {tenant} -f FILE"""
 NO_FORGE_TOKEN = """\
-  forge       nothing is sent until PUBLISHER_FORGE_TOKEN or PUBLISHER_FORGE_TOKEN_FILE is set,
-              or a tenant has a connection of its own (docs/connections.md)"""
+  forge       nothing is sent before there is a connection (docs/connections.md):
+              .venv/bin/fencepost connections put github.com --tenant {tenant}"""
 REFUSALS = (
     BootstrapRefusedError,
     EmbeddedPostgresError,
@@ -72,7 +72,7 @@ def _welcome(suite: Suite, environment: Mapping[str, str]) -> str:
             for service in SERVICES
         ),
         *_for_bots(suite),
-        *([] if _has_forge_token(environment) else [NO_FORGE_TOKEN]),
+        *([] if _has_forge_token(environment) else [NO_FORGE_TOKEN.format(tenant=suite.tenant)]),
         f"  database    {database}",
         f"  keys        {suite.keys_file}",
     ]

@@ -1,10 +1,19 @@
 """The README shows what runs."""
 
 import re
+import shlex
 from pathlib import Path
+from typing import Any
+
+import pytest
+from fencepost.cli.app import app
+from typer.main import get_command
 
 ROOT = Path(__file__).parents[2]
 BOT_LINES_MAX = 25
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+COMMAND = re.compile(r"^\$ (?:\.venv/bin/)?fencepost (.+)$", re.MULTILINE)
+COMMANDS = sorted({found for page in PAGES for found in COMMAND.findall(page.read_text())})
 
 
 def test_its_bot_is_the_bot_of_the_demonstration() -> None:
@@ -20,3 +29,16 @@ def test_its_commands_exist() -> None:
     named = set(re.findall(r"\bmake ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named
     assert named <= targets
+
+
+@pytest.mark.parametrize("shown", COMMANDS)
+def test_its_and_the_pages_command_lines_are_ones(shown: str) -> None:
+    words = shlex.split(shown, comments=True)
+    command: Any = get_command(app)
+    while hasattr(command, "commands"):  # a group
+        command = command.commands[words.pop(0)]
+    command.make_context(shown, words).close()
+
+
+def test_there_are_command_lines_to_try() -> None:
+    assert any(shown.startswith("init ") for shown in COMMANDS)

@@ -121,7 +121,12 @@ def init(
     [request] = _only(declared(plan.file), plan)
     [answer] = call(connection, lambda channel: put(channel, [request], validate_only=False))
     wish = Wish(
-        forge=forge, host=plan.host, repo=plan.repo, base_url=base_url, token_file=token_file
+        tenant=answer.endpoint.tenant,
+        forge=forge,
+        host=plan.host,
+        repo=plan.repo,
+        base_url=base_url,
+        token_file=token_file,
     )
     way = make(to_publisher(connection, publisher), wish)
     proof = output.word_of("proof", request.endpoint.proof)

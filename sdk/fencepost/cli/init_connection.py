@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 ANSWER_WITHIN_S: Final = 10
 QUESTION: Final = "Token of the forge, for reviews (empty: later)"
 NONE: Final = (
-    "There is no connection to {host} yet: make one with `fencepost connections put {host}`."
+    "There is no connection to {host} yet: make one with "
+    "`fencepost connections put {host} --tenant {tenant}`."
 )
 NOT_TRIED: Final = " Its token is tried with the first review."
 
@@ -40,26 +41,10 @@ class ForgeRead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """The connection as it stands, if there is one, and how its token was tried, if it was."""
-
-    host: str
-    connection: "pb.Connection | None"
-    read: ForgeRead | None
-
-    @property
-    def sentence(self) -> str:
-        """All of it for people."""
-        if self.connection is None:
-            return NONE.format(host=self.host)
-        tried = NOT_TRIED if self.read is None else f"\n{self.read.sentence}"
-        return connections_output.sentence_of(self.connection) + tried
-
-
-@dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What was said of the connection."""
+    """What was said of the connection, and whose it shall be."""
 
+    tenant: str
     forge: ForgeName
     host: str
     repo: str
@@ -67,17 +52,34 @@ class Wish:
     token_file: Path | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """The connection as it stands, if there is one, and how its token was tried, if it was."""
+
+    wish: Wish
+    connection: "pb.Connection | None"
+    read: ForgeRead | None
+
+    @property
+    def sentence(self) -> str:
+        """All of it for people."""
+        if self.connection is None:
+            return NONE.format(host=self.wish.host, tenant=self.wish.tenant)
+        tried = NOT_TRIED if self.read is None else f"\n{self.read.sentence}"
+        return connections_output.sentence_of(self.connection) + tried
+
+
 def make(connection: Connection, wish: Wish) -> Made:
     """Puts the connection where a token is given, and reads the repository with it."""
     stands = connections.find(connection, wish.host)
     token = _token(connection, wish, is_new=stands is None)
     if not token:
-        return Made(host=wish.host, connection=stands, read=None)
+        return Made(wish=wish, connection=stands, read=None)
     request = connections.declared(wish.host, stands, forge=wish.forge, base_url=wish.base_url)
     request.token = token
     put = connections.put_it(connection, request).connection
     read = read_repo(wish.forge, put.base_url, wish.repo, token)
-    return Made(host=wish.host, connection=put, read=read)
+    return Made(wish=wish, connection=put, read=read)
 
 
 def _token(connection: Connection, wish: Wish, *, is_new: bool) -> str:

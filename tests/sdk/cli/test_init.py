@@ -89,7 +89,8 @@ def test_a_forge_is_set_up_and_tried_and_again(
     assert "was answered 200: ignored (" in again.out
     assert (cli.folder / "main.secret").read_text().strip() == secret
     assert secret not in again.out
-    assert "There is no connection to " in again.out
+    tenant = cli.environment["FENCEPOST_TENANT"]
+    assert f"put {document['endpoint']['forge_instance']} --tenant {tenant}`." in again.out
 
 
 @pytest.mark.guarantee("K2")
