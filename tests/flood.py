@@ -43,6 +43,11 @@ FILL = (
     SELECT tenant, forge_instance, repo_id, number, generation, head_sha FROM change_requests
     """,
     """
+    INSERT INTO merge_groups (tenant, forge_instance, repo_id, head_sha, numbers, expires_at)
+    SELECT 'acme', 'github.com', 1, 'sha' || g, '{7}', clock_timestamp() + interval '1 hour'
+    FROM generate_series(1, {rows}) AS g
+    """,
+    """
     INSERT INTO deliveries (tenant, endpoint, delivery_id, forge, forge_instance, event,
         content_type, body, body_sha256, outcome, key, repo_id, number)
     SELECT tenant, 'github', 'd' || number, forge, forge_instance, 'pull_request', '', '', '',

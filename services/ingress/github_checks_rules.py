@@ -5,6 +5,7 @@ The app of a check is not who sent the event: a person who runs our own check ag
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from services.ingress.fields_rules import INT64_MAX, Fields
@@ -17,7 +18,7 @@ from services.ingress.reading_rules import (
     projected,
     web_address,
 )
-from services.ingress.rules import AskKind, IgnoredReason, Reading, WorkAsked
+from services.ingress.rules import AskKind, GoneGroup, IgnoredReason, Reading, WorkAsked
 
 RUN_ASKS: Mapping[str, AskKind] = MappingProxyType(
     {"rerequested": AskKind.RERUN, "requested_action": AskKind.RERUN}
@@ -46,11 +47,21 @@ def read_merge_group(body: Fields) -> Reading:
     action, group = action_of(body), body.object("merge_group")
     if action == CHECKS_REQUESTED:
         head_ref = group.optional_text("head_ref") or ""
-        asks = _asks(body, group, AskKind.CHECKS, pull_numbers=pulls_queued(head_ref))
+        asks = _asks(body, group, AskKind.MERGE_GROUP, pull_numbers=pulls_queued(head_ref))
         return asked(action, asks, about(body))
-    gone = projected({"head_sha": leaf(lambda: group.optional_commit("head_sha"))})
-    reason = IgnoredReason.GROUP_GONE if action == DESTROYED else IgnoredReason.ACTION_UNWANTED
-    return ignored(action, reason, {**about(body), **gone})
+    found = projected({"head_sha": leaf(lambda: group.optional_commit("head_sha"))})
+    if action != DESTROYED:
+        return ignored(action, IgnoredReason.ACTION_UNWANTED, {**about(body), **found})
+    reading = ignored(action, IgnoredReason.GROUP_GONE, {**about(body), **found})
+    return replace(reading, gone=_gone(body, group))
+
+
+def _gone(body: Fields, group: Fields) -> GoneGroup:
+    return GoneGroup(
+        repo_id=body.object("repository").number("id"),
+        head_sha=group.commit("head_sha"),
+        numbers=pulls_queued(group.optional_text("head_ref") or ""),
+    )
 
 
 def pulls_queued(head_ref: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@
 | `check_suite` | `rerequested` | work again |
 | `check_suite` | `requested` | checks |
 | `merge_group` | `checks_requested` | checks |
-| `merge_group` | `destroyed` | ignored: `group-gone` |
+| `merge_group` | `destroyed` | what is done for it ends; ignored: `group-gone` |
 | any of these | any other | ignored: `action-unwanted` |
 | `push` that deletes, `delete` | none | ignored: `ref-deleted` |
 | `ping` | none | ignored: `ping` |

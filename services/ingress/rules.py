@@ -21,6 +21,9 @@ from shared.schema.states import ChangeRequestState
 FIRST_GENERATION = 1
 RERUN_DIGITS = 16
 
+MERGE_GROUP = "merge-group"
+"""Suffix of the work for merge groups: no newer head of a change request concerns it."""
+
 
 class IgnoredReason(StrEnum):
     """Why a delivery was recorded and makes no work."""
@@ -116,6 +119,7 @@ class AskKind(StrEnum):
     COMMAND = "command"
     RERUN = "rerun"
     CHECKS = "checks"
+    MERGE_GROUP = "merge-group"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +128,8 @@ class WorkAsked:
 
     COMMANDs stand in the comment `comment_id`. A RERUN is a person's; without `number` it is
     meant for `pull_numbers`, those that the forge named, or for every open change request at
-    `head_sha`; one with `reviewer_ids` is meant for these alone. CHECKS are wanted by a merge group
-    or for a new commit.
+    `head_sha`; one with `reviewer_ids` is meant for these alone. CHECKS are wanted for a new
+    commit, those of a MERGE_GROUP for the commit that its queue made.
     """
 
     kind: AskKind
@@ -141,18 +145,28 @@ class WorkAsked:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GoneGroup:
+    """A merge group that its queue has let go, and the change requests that its branch named."""
+
+    repo_id: int
+    head_sha: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """What a forge's module read from a body.
 
     At most one of `event` and `asks` is there. `ignored` says why no work follows; what `event`
     tells of heads is recorded all the same. `unproven` is asked for by a sender of whom the body
-    does not show that they may: the endpoint decides.
+    does not show that they may: the endpoint decides. Nothing is worked on for what is `gone`.
     """
 
     event_action: str
     event: ChangeRequestEvent | None
     asks: WorkAsked | None = None
     unproven: WorkAsked | None = None
+    gone: GoneGroup | None = None
     sender: Sender | None = None
     ignored: IgnoredReason | None
     projection: Mapping[str, str | int | bool]
@@ -174,7 +188,7 @@ def admitted(
     """
     if wanted_events and event not in wanted_events:
         reason = reading.ignored or IgnoredReason.EVENT_UNWANTED
-        return replace(reading, event=None, asks=None, ignored=reason)
+        return replace(reading, event=None, asks=None, gone=None, ignored=reason)
     if reading.sender is not None and _is_own(reading.sender, bot_ids):
         return replace(reading, asks=None, ignored=IgnoredReason.OWN_BOT)
     if reading.unproven is not None and _is_trusted(reading.sender, trusted_ids):
@@ -217,6 +231,8 @@ def suffixes_of(
             return (f"rerun-{sha256(delivery_id.encode()).hexdigest()[:RERUN_DIGITS]}",)
         case WorkAsked(kind=AskKind.CHECKS) if checks:
             return ("",)
+        case WorkAsked(kind=AskKind.MERGE_GROUP) if checks:
+            return (MERGE_GROUP,)
         case _:
             return ()
 

@@ -1,10 +1,10 @@
 """One transaction that takes deliveries in: markers, change requests, intents, deliveries.
 
 Each step is for all items at once, in the order of its keys, so that two transactions never wait
-for each other crosswise: markers, change requests, leases, intents (X7). All of it commits or none
-(I2). What lost a race to another transaction is answered by reading its winner in a later
-statement (I1, I13). Items of one list that meet each other get what they would get one after the
-other.
+for each other crosswise: markers, change requests, merge groups, leases, intents (X7). All of it
+commits or none (I2). What lost a race to another transaction is answered by reading its winner in a
+later statement (I1, I13). Items of one list that meet each other get what they would get one after
+the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ from services.ingress.intake import (
 from services.ingress.intake.intents_operations import Work
 from services.ingress.intake.items import Fresh, Item, Target, Verdict
 from services.ingress.intake.redrive_operations import Redriven
+from services.ingress.merge_groups import operations as merge_groups_operations
 from services.ingress.rules import IgnoredReason
 from services.ingress.submissions import Match, Submission, SubmissionOutcome, Taken
 from shared.database import Transaction
@@ -64,10 +65,15 @@ async def _take_part(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -
     marked = await markers_operations.mark(tx, items, ttl_seconds)
     same_body = await bodies_operations.first_deliveries(tx, marked.fresh, ttl_seconds)
     fresh = {n: each for n, each in marked.fresh.items() if n not in same_body}
-    judged = await change_requests_operations.judge(tx, fresh)
+    grouped = await merge_groups_operations.judge(
+        tx, fresh, await change_requests_operations.judge(tx, fresh), ttl_seconds
+    )
+    judged = grouped.judged
     attempts = await unwanted_operations.end_leases(tx, judged.unwanted)
+    attempts |= await merge_groups_operations.end_leases(tx, grouped.gone)
     works = await intents_operations.make(tx, fresh, judged.verdicts)
     await unwanted_operations.settle(tx, judged.unwanted, attempts)
+    await merge_groups_operations.settle(tx, grouped.gone, attempts)
     bodies = await _first_results(
         tx,
         [_of(marked.fresh[n].item.submission, delivery_id) for n, delivery_id in same_body.items()],

@@ -120,7 +120,9 @@ _INGRESS = (
         for table in ("delivery_markers", "body_markers")
         for verb, columns in _LOCK_AND_DELETE
     ),
-    *_read_insert("ingress", "change_requests"),
+    *_read_insert("ingress", "change_requests", "merge_groups"),
+    Grant("ingress", "merge_groups", "UPDATE", ("numbers", "gone_at", "expires_at")),
+    Grant("ingress", "merge_groups", "DELETE"),
     Grant("ingress", "change_requests", "UPDATE", _HEAD_COLUMNS),
     *_read_insert("ingress", "endpoints", "endpoint_secrets"),
     Grant("ingress", "endpoints", "UPDATE", _ENDPOINT_COLUMNS),
@@ -221,7 +223,7 @@ CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
     "ingress submits a delivery: the intent is made in the intake transaction (I2)": (
         *_read_insert("ingress", "intents", "ready", "waiting"),
     ),
-    "ingress records a newer head or a closing: what it makes unwanted ends with it (I9)": (
+    "ingress records a newer head or an end: what it makes unwanted ends with it (I9)": (
         *_read("ingress", "leases"),
         Grant("ingress", "leases", "UPDATE", ("state", "settled_at")),
         Grant("ingress", "dispatches", "INSERT"),
@@ -234,6 +236,10 @@ CROSS_SERVICE_WRITES: dict[str, tuple[Grant, ...]] = {
     ),
     "dispatcher locks the change request when it grants (I9)": (
         Grant("dispatcher", "change_requests", "UPDATE", ("lock_only",)),
+    ),
+    "dispatcher locks the merge group when it grants (I9)": (
+        *_read("dispatcher", "merge_groups"),
+        Grant("dispatcher", "merge_groups", "UPDATE", ("lock_only",)),
     ),
     "dispatcher resolves a head: a change request that nobody told of is recorded (I7)": (
         *_read_insert("dispatcher", "change_requests", "change_request_heads"),

@@ -135,7 +135,7 @@ INTENT_EDGES: tuple[Edge, ...] = (
     Edge(
         IntentStatus.OPEN,
         IntentStatus.ABANDONED,
-        "the change request is closed, or gone",
+        "the change request is closed, or gone, or the merge group is",
         (_TAKE_IN, _GRANT, _RESOLVE),
     ),
     Edge(
@@ -159,7 +159,12 @@ LEASE_EDGES: tuple[Edge, ...] = (
     Edge(LeaseState.RUNNING, LeaseState.FREE, "given back, or to be retried", (_SETTLE, _EXPIRE)),
     Edge(LeaseState.RUNNING, LeaseState.DEAD, "it is not tried again", (_SETTLE, _EXPIRE)),
     Edge(LeaseState.RUNNING, LeaseState.SUPERSEDED, "a newer head is current", (_TAKE_IN,)),
-    Edge(LeaseState.RUNNING, LeaseState.ABANDONED, "the change request is closed", (_TAKE_IN,)),
+    Edge(
+        LeaseState.RUNNING,
+        LeaseState.ABANDONED,
+        "the change request is closed, or the merge group is gone",
+        (_TAKE_IN,),
+    ),
 )
 
 SESSION_EDGES: tuple[Edge, ...] = (

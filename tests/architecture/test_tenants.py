@@ -26,6 +26,7 @@ WITHOUT_TENANT = {
     "dispatcher/checkpoints/spans_store.py _PENDING": EVERY_TENANT,
     "ingress/intake/purge_store.py _PURGE_MARKERS": EVERY_TENANT,
     "ingress/intake/purge_store.py _PURGE_BODIES": EVERY_TENANT,
+    "ingress/merge_groups/store.py _PURGE": EVERY_TENANT,
     "dispatcher/checkpoints/spans_store.py _EXPORTED": EVERY_TENANT,
     "dispatcher/dispatch/ready_store.py _BANDS": (
         "steps from priority to priority, which are no tenant's; a band needs work of the caller's"

@@ -18,6 +18,7 @@ WORK_BECAUSE = {
     AskKind.COMMAND: "A comment holds a command.",
     AskKind.RERUN: "A person runs a check again.",
     AskKind.CHECKS: "A commit is to be checked.",
+    AskKind.MERGE_GROUP: "A merge queue's commit is to be checked.",
 }
 OPENING = """\
 # GitHub's events

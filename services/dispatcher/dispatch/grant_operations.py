@@ -1,10 +1,10 @@
 """The grant, step by step, inside one transaction.
 
 Ready rows are picked and deleted; the session is locked, so that whoever takes it up waits for
-what is granted here; change requests are locked and compared; the leases that exist are locked;
-one guarded statement takes them; why a picked row got none, and what a granted one carries, are
-read in later statements; what will not run is settled last. An intent that needs a row that stays
-locked is put back, and its neighbours are granted. Keeps L1, L2, L5, X7.
+what is granted here; change requests, then merge groups are locked and compared; the leases that
+exist are locked; one guarded statement takes them; why a picked row got none, and what a granted
+one carries, are read in later statements; what will not run is settled last. An intent that needs a
+row that stays locked is put back, and its neighbours are granted. Keeps L1, L2, L5, X7.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ from fencepost.errors import ResourceNotFound
 
 from services.dispatcher.dispatch import (
     leases_store,
+    merge_groups_store,
     outcomes_store,
     ready_store,
     sessions_store,
@@ -23,6 +24,7 @@ from services.dispatcher.dispatch.leases_store import Holder, LeaseRow, Wanted
 from services.dispatcher.dispatch.outcomes_store import IntentEnd
 from services.dispatcher.dispatch.ready_store import IntentRow, Load, ReadyRow, Waiter
 from services.dispatcher.dispatch.rules import (
+    MERGE_GROUP,
     ChangeRequestMarks,
     PutBack,
     Settled,
@@ -228,6 +230,8 @@ async def _still_wanted(
 ) -> tuple[list[ReadyRow], list[IntentEnd]]:
     """Splits what was picked; an intent that was settled while it waited is in neither part."""
     marks = await _lock_marks(tx, tenant, intents.values())
+    grouped = [intent for intent in intents.values() if intent.suffix == MERGE_GROUP]
+    gone = await merge_groups_store.lock_groups(tx, tenant=tenant, intents=grouped)
     wanted: list[ReadyRow] = []
     ends: list[IntentEnd] = []
     for row in picked:
@@ -235,7 +239,8 @@ async def _still_wanted(
         if intent is None:
             continue
         found = marks.get(_change_request(intent))
-        settled = unwanted(intent.generation, intent.suffix, found)
+        group_gone = row.intent_id in gone
+        settled = unwanted(intent.generation, intent.suffix, found, group_gone=group_gone)
         if settled is None:
             wanted.append(row)
         else:

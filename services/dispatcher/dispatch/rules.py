@@ -9,6 +9,9 @@ from shared.schema.states import Disposition, IntentStatus, LeaseState
 ASKED_BY_PERSONS = ("manual-", "rerun-")
 """How the suffixes of such keys begin."""
 
+MERGE_GROUP = "merge-group"
+"""Suffix of the work for merge groups, whose commit is no change request's head."""
+
 T = TypeVar("T")
 
 
@@ -36,14 +39,20 @@ class ChangeRequestMarks:
     abandoned_through: int
 
 
-def unwanted(generation: int, suffix: str, marks: ChangeRequestMarks | None) -> Settled | None:
-    """Whether the change request has moved on; no marks: nobody has told of it.
+def unwanted(
+    generation: int, suffix: str, marks: ChangeRequestMarks | None, *, group_gone: bool = False
+) -> Settled | None:
+    """Whether its merge group is gone or the change request has moved on; no marks: unheard of.
 
-    What a person asked for, by command or as a re-run, outlives a newer head (I9).
+    What a person asked for, by command or as a re-run, outlives a newer head, as does work for a
+    merge group (I9).
     """
+    if group_gone:
+        return Settled(IntentStatus.ABANDONED, "the merge group is gone")
     if marks is None:
         return None
-    if generation <= marks.superseded_through and not suffix.startswith(ASKED_BY_PERSONS):
+    outlives = suffix == MERGE_GROUP or suffix.startswith(ASKED_BY_PERSONS)
+    if generation <= marks.superseded_through and not outlives:
         return Settled(IntentStatus.SUPERSEDED, "a newer head is current")
     if generation <= marks.abandoned_through:
         return Settled(IntentStatus.ABANDONED, "the change request is closed")

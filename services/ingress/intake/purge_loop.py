@@ -1,6 +1,7 @@
 """Duty: markers whose time is over go, in bounded batches that never stand in intake's way (I3)."""
 
 from services.ingress.intake import purge_store
+from services.ingress.merge_groups import store as merge_groups_store
 from shared.database import Database
 from shared.ticking import Ticker
 
@@ -20,5 +21,6 @@ class PurgeLoop:
         gone = [
             await self._database.run(lambda tx: purge_store.purge_markers(tx, limit=BATCH_MAX)),
             await self._database.run(lambda tx: purge_store.purge_bodies(tx, limit=BATCH_MAX)),
+            await self._database.run(lambda tx: merge_groups_store.purge(tx, limit=BATCH_MAX)),
         ]
         return BATCH_MAX in gone

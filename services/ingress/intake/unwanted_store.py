@@ -1,14 +1,18 @@
 """Statements on work that is no longer wanted: leases end first, intents are settled last (X7).
 
-What a person asked for, a manual command or a re-run, is not superseded by a newer head.
+What a person asked for, a manual command or a re-run, is not superseded by a newer head, nor is
+work for a merge group, which has a commit of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.ingress.intake.places import Marks, columns
 from shared.database import Transaction, statement
 from shared.schema.states import IntentStatus, LeaseState
+
+SUPERSEDED = "a newer head is current"
+CLOSED = "the change request is closed"
 
 # OFFSET 0: a plan can only go from each listed change request to its intents, and on from each.
 _LOCK_RUNNING = statement("""
@@ -16,7 +20,8 @@ _LOCK_RUNNING = statement("""
     FROM (
         SELECT i.tenant, held.key, held.action, i.intent_id, 'running' AS state,
             i.generation <= n.superseded_through
-                AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%' AS is_superseded
+                AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%'
+                AND i.suffix <> 'merge-group' AS is_superseded
         FROM (
             SELECT *
             FROM unnest(
@@ -38,6 +43,7 @@ _LOCK_RUNNING = statement("""
             i.generation <= n.abandoned_through OR (
                 i.generation <= n.superseded_through
                 AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%'
+                AND i.suffix <> 'merge-group'
             )
         )
         OFFSET 0
@@ -90,7 +96,9 @@ _END_LEASES = statement("""
 """)
 
 
-async def end_leases(tx: Transaction, running: Sequence[Running]) -> int:
+async def end_leases(
+    tx: Transaction, running: Sequence[Running], *, abandoned_because: str = CLOSED
+) -> int:
     """Ends locked leases and writes their history; returns how many. Their holders are fenced."""
     states = [
         LeaseState.SUPERSEDED if lease.is_superseded else LeaseState.ABANDONED for lease in running
@@ -102,12 +110,14 @@ async def end_leases(tx: Transaction, running: Sequence[Running]) -> int:
         actions=[lease.action for lease in running],
         epochs=[lease.epoch for lease in running],
         states=[state.value for state in states],
-        reasons=[_reason(is_superseded=lease.is_superseded) for lease in running],
+        reasons=[SUPERSEDED if lease.is_superseded else abandoned_because for lease in running],
     )
 
 
 @dataclass(frozen=True)
-class _Open:
+class Open:
+    """An unwanted intent that is not finished, and locked."""
+
     tenant: str
     intent_id: int
     is_superseded: bool
@@ -117,7 +127,8 @@ class _Open:
 _LOCK_OPEN = statement("""
     SELECT i.tenant, i.intent_id,
         i.head_sha IS NOT NULL AND i.generation <= n.superseded_through
-            AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%' AS is_superseded
+            AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%'
+            AND i.suffix <> 'merge-group' AS is_superseded
     FROM (
         SELECT *
         FROM unnest(
@@ -133,6 +144,7 @@ _LOCK_OPEN = statement("""
         WHEN i.generation <= n.abandoned_through THEN true
         ELSE i.generation <= n.superseded_through
             AND i.suffix NOT LIKE 'manual-%%' AND i.suffix NOT LIKE 'rerun-%%'
+            AND i.suffix <> 'merge-group'
     END
     ORDER BY i.intent_id
     FOR UPDATE OF i
@@ -166,7 +178,17 @@ async def settle_open(tx: Transaction, marks: Sequence[Marks], attempts: dict[in
     `attempts` are those that ended leases had charged. What still stands in ready or waiting is
     left there: the claim discards it (X7).
     """
-    found = await tx.all(_LOCK_OPEN, _Open, **_marks(marks))
+    await settle(tx, await tx.all(_LOCK_OPEN, Open, **_marks(marks)), attempts)
+
+
+async def settle(
+    tx: Transaction,
+    found: Sequence[Open],
+    attempts: Mapping[int, int],
+    *,
+    abandoned_because: str = CLOSED,
+) -> None:
+    """Settles locked intents, with the attempts that ended leases had charged."""
     if not found:
         return
     statuses = [
@@ -178,7 +200,7 @@ async def settle_open(tx: Transaction, marks: Sequence[Marks], attempts: dict[in
         intent_ids=[each.intent_id for each in found],
         statuses=[status.value for status in statuses],
         attempts=[attempts.get(each.intent_id) for each in found],
-        reasons=[_reason(is_superseded=each.is_superseded) for each in found],
+        reasons=[SUPERSEDED if each.is_superseded else abandoned_because for each in found],
     )
 
 
@@ -188,7 +210,3 @@ def _marks(marks: Sequence[Marks]) -> dict[str, list[object]]:
         "superseded_through": [each.superseded_through for each in marks],
         "abandoned_through": [each.abandoned_through for each in marks],
     }
-
-
-def _reason(*, is_superseded: bool) -> str:
-    return "a newer head is current" if is_superseded else "the change request is closed"

@@ -50,3 +50,15 @@ def check_document(event: str, action: str, pulls: list[int], turn: int = 0) -> 
         {"id": number + 1000, "number": number, "base": base} for number in pulls
     ]
     return document
+
+
+def group_document(
+    action: str, named: str, head_sha: str, *, repo_id: int = REPO_ID
+) -> dict[str, Any]:
+    """A merge group of this repository whose branch names pull requests, as "pr-7-pr-8"."""
+    document = published("merge_group", "checks_requested")
+    document["action"] = action
+    document["repository"]["id"] = repo_id
+    head_ref = f"refs/heads/gh-readonly-queue/main/{named}-{'a' * 40}"
+    document["merge_group"] |= {"head_ref": head_ref, "head_sha": head_sha}
+    return document

@@ -8,7 +8,7 @@ from services.ingress.body_rules import MalformedError
 from services.ingress.fields_rules import INT64_MAX, LIST_ITEMS_MAX
 from services.ingress.github_checks_rules import pulls_queued
 from services.ingress.github_rules import read
-from services.ingress.rules import AskKind, IgnoredReason, Sender, WorkAsked
+from services.ingress.rules import AskKind, GoneGroup, IgnoredReason, Sender, WorkAsked
 from tests.services.ingress.published import check_document, published, put
 
 QUEUED = "refs/heads/gh-readonly-queue/main/pr-104-929f8209d40f77f4abc622a499c93a83babdbe64"
@@ -103,7 +103,7 @@ def test_a_long_list_of_pull_requests_is_looked_at_up_to_a_limit() -> None:
 def test_a_merge_group_is_checked_at_its_own_commit() -> None:
     reading = read("merge_group", published("merge_group", "checks_requested"))
     assert reading.asks == WorkAsked(
-        kind=AskKind.CHECKS,
+        kind=AskKind.MERGE_GROUP,
         repo_id=17273051,
         repo_name="octo-org/octo-repo",
         number=None,
@@ -145,6 +145,16 @@ def test_the_end_of_a_merge_group_is_recorded_with_its_commit() -> None:
     reading = read("merge_group", document)
     assert (reading.asks, reading.ignored) == (None, IgnoredReason.GROUP_GONE)
     assert reading.projection["head_sha"] == GROUP_HEAD
+    assert reading.gone == GoneGroup(repo_id=17273051, head_sha=GROUP_HEAD, numbers=(104,))
+
+
+@pytest.mark.guarantee("X4")
+@pytest.mark.parametrize("field", ["merge_group.head_sha", "repository.id"])
+def test_the_end_of_a_merge_group_names_it(field: str) -> None:
+    document = {**published("merge_group", "checks_requested"), "action": "destroyed"}
+    with pytest.raises(MalformedError) as refused:
+        read("merge_group", put(document, field, None))
+    assert refused.value.field == field
 
 
 @pytest.mark.guarantee("I13")

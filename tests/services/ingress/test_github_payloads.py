@@ -135,7 +135,7 @@ def test_checks_make_work_where_a_person_or_a_new_commit_wants_them() -> None:
         ("requested", "checks"): 3,
         ("rerequested", "sender-is-bot"): 2,
     }
-    assert of_event("merge_group") == {("checks_requested", "checks"): 2}
+    assert of_event("merge_group") == {("checks_requested", "merge-group"): 2}
 
 
 def test_only_pull_requests_and_their_checks_make_work() -> None:

@@ -23,7 +23,7 @@ from tests.shared.schema.conftest import Server
 
 TABLE_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 COLUMN_VERBS = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
-LOCKED = ("change_requests", "leases")
+LOCKED = ("change_requests", "leases", "merge_groups")
 ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
 OWNER_ROW = re.compile(r"^\| \*\*(?P<service>\w+)\*\* \| (?P<tables>[a-z_, ]+) \|", re.MULTILINE)
 WRITTEN_BY_SEVERAL = {"audit_entries", "request_ids"}

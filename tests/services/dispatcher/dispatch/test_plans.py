@@ -13,6 +13,7 @@ from services.dispatcher.checkpoints import store as checkpoints
 from services.dispatcher.dispatch import (
     fences_store,
     leases_store,
+    merge_groups_store,
     outcomes_store,
     ready_store,
     sessions_store,
@@ -62,6 +63,16 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
         {**TENANT, "intent_ids": IDS, "payload_limit_bytes": 1, "total_limit_bytes": 1},
     ),
     "lock leases": (leases_store._LOCK_LEASES, PLACES),
+    "lock merge groups": (
+        merge_groups_store._LOCK_GROUPS,
+        {
+            **TENANT,
+            "intent_ids": IDS,
+            "forge_instances": listed("github.com"),
+            "repo_ids": listed(1),
+            "head_shas": [f"sha{number}" for number in IDS],
+        },
+    ),
     "lock held": (fences_store._LOCK_HELD, CLAIMED),
     "renew": (fences_store._RENEW, ENDED),
     "stored": (

@@ -59,10 +59,12 @@ def test_a_generation_that_is_marked_is_not_wanted(
         ("manual-9", None),
         ("manual-9.fix", None),
         ("rerun-0f", None),
+        ("merge-group", None),
+        ("merge-group-2", IntentStatus.SUPERSEDED),
         ("nightly", IntentStatus.SUPERSEDED),
     ],
 )
-def test_what_a_person_asked_for_outlives_a_newer_head_and_no_closing(
+def test_what_a_person_or_a_queue_asked_for_outlives_a_newer_head_and_no_closing(
     suffix: str, status: IntentStatus | None
 ) -> None:
     newer = ChangeRequestMarks(superseded_through=1, abandoned_through=0)
@@ -76,6 +78,15 @@ def test_what_a_person_asked_for_outlives_a_newer_head_and_no_closing(
 
 def test_what_nobody_has_told_of_is_wanted() -> None:
     assert unwanted(1, "", None) is None
+
+
+@pytest.mark.guarantee("I9")
+def test_work_for_a_group_that_is_gone_is_not_wanted() -> None:
+    fresh = ChangeRequestMarks(superseded_through=0, abandoned_through=0)
+    for marks in (None, fresh):
+        settled = unwanted(1, "merge-group", marks, group_gone=True)
+        assert settled is not None
+        assert settled.status is IntentStatus.ABANDONED
 
 
 REFUSALS = [

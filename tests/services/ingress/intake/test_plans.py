@@ -17,6 +17,7 @@ from services.ingress.intake import (
     unwanted_store,
 )
 from services.ingress.list_store import DeliveryFilter
+from services.ingress.merge_groups import store as merge_groups_store
 from shared.database import Statement
 from tests.database_server import DatabaseServer
 from tests.flood import TENANT, flood, touched
@@ -49,6 +50,13 @@ BODIES = {
     "endpoints": listed("github"),
     "events": listed("push"),
     "digests": [b"%d" % number for number in NUMBERS],
+}
+HEADS = [f"sha{number}" for number in NUMBERS]
+GROUPS = {
+    **TENANTS,
+    "forge_instances": listed("github.com"),
+    "repo_ids": listed(1),
+    "head_shas": HEADS,
 }
 MARKS = {**PULLS, "superseded_through": listed(1), "abandoned_through": listed(0)}
 KEYS = {**TENANTS, "keys": [f"k{number}" for number in NUMBERS], "actions": listed("bot")}
@@ -136,6 +144,13 @@ STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
         {**ANY, "forge_instance": "github.com", "repo_id": 1, "number": 7},
     ),
     "find first results": (deliveries_store._FIND_FIRST_RESULTS, IDS),
+    "mark merge groups": (
+        merge_groups_store._MARK,
+        {**GROUPS, "numbers": listed("7"), "gone": listed(True), "ttl_seconds": 60},
+    ),
+    "purge merge groups": (merge_groups_store._PURGE, {"limit": ASKED}),
+    "lock running of groups": (merge_groups_store._LOCK_RUNNING, {**PULLS, "head_shas": HEADS}),
+    "lock open of groups": (merge_groups_store._LOCK_OPEN, {**PULLS, "head_shas": HEADS}),
 }
 
 
