@@ -100,7 +100,11 @@ async def serve_full(spans: SpanFactory | None) -> None:
 
     pipeline = Pipeline(
         calls=OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max),
-        authenticator=Authenticator(lookup, cache_ms=settings.key_cache_ms),
+        authenticator=Authenticator(
+            lookup,
+            cache_ms=settings.key_cache_ms,
+            lookup_timeout_ms=settings.key_lookup_timeout_ms,
+        ),
         spans=spans,
         default_deadline_ms=settings.request_default_deadline_ms,
         may_serve=lambda: None,

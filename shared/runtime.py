@@ -102,7 +102,11 @@ async def _assembled(
         schema=schema,
         admin=admin,
         calls=OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max),
-        authenticator=Authenticator(lookup, cache_ms=settings.key_cache_ms),
+        authenticator=Authenticator(
+            lookup,
+            cache_ms=settings.key_cache_ms,
+            lookup_timeout_ms=settings.key_lookup_timeout_ms,
+        ),
         exit_limit=exit_limit,
     )
 

@@ -191,6 +191,13 @@ class RuntimeSettings(BaseSettings):
         le=2000,
         description="How long a checked API key is trusted without asking the database again.",
     )
+    key_lookup_timeout_ms: int = Field(
+        default=1500,
+        ge=100,
+        le=30_000,
+        description="How long a call waits for its API key to be looked up before "
+        "DATABASE_UNAVAILABLE, however long the database is silent.",
+    )
 
     log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
         default="auto", description="json, text, or auto: text on a terminal, else json."

@@ -61,7 +61,7 @@ class ChannelSettings:
     `target` is host:port, or a gRPC name with a scheme. Loopback is plain unless `tls` is given;
     anything else is TLS unless `allow_plaintext`. `TlsFiles` are followed: new ones count from the
     next call on. `server_name` is the name in the server's certificate, for a target that is a
-    bare address.
+    bare address. Without `retries` the first answer counts, for callers who would rather know.
     """
 
     target: str
@@ -72,6 +72,7 @@ class ChannelSettings:
     server_name: str = ""
     deadline_ms: int = 10_000
     message_limit_bytes: int = 32 * MIB
+    retries: bool = True
 
 
 def connect(settings: ChannelSettings) -> "Channel":
@@ -110,6 +111,7 @@ def channel_options(settings: ChannelSettings) -> list[tuple[str, str | int]]:
     """gRPC's own knobs, all times in ms."""
     return [
         ("grpc.service_config", service_config()),
+        ("grpc.enable_retries", int(settings.retries)),
         ("grpc.service_config_disable_resolution", 1),
         ("grpc.primary_user_agent", f"fencepost-python/{fencepost.__version__}"),
         ("grpc.max_send_message_length", settings.message_limit_bytes),

@@ -3,6 +3,7 @@
 One lookup runs at a time and asks for every key that is wanted meanwhile, so a flood of made-up
 keys costs one connection, never the pool. While the database is away a cached answer serves until
 its time, then the call fails as DATABASE_UNAVAILABLE: nobody is told that a good key is unknown.
+Before a silent database a call waits for its own time only, not for the lookup before its own.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
-from fencepost.errors import KeyRevoked, KeyUnknown
+from fencepost.errors import DatabaseUnavailable, KeyRevoked, KeyUnknown
 from fencepost.metadata import AUTHORIZATION, BEARER, TENANT
 
 from shared.credentials import parse, secret_digest
@@ -39,9 +40,10 @@ class _Entry:
 class Authenticator:
     """Turns call metadata into a caller; raises KeyUnknown, KeyRevoked, DatabaseUnavailable."""
 
-    def __init__(self, lookup: Lookup, *, cache_ms: int) -> None:
+    def __init__(self, lookup: Lookup, *, cache_ms: int, lookup_timeout_ms: int) -> None:
         self._lookup = lookup
         self._cache_s = cache_ms / 1000
+        self._lookup_timeout_s = lookup_timeout_ms / 1000
         # What was sent and proven, whole. A dict compares only what has the same keyed hash, so
         # nothing about a credential can be told from how long a look-up takes.
         self._proven: dict[str | bytes, _Entry] = {}
@@ -86,7 +88,10 @@ class Authenticator:
             answer = self._wanted[key_id] = asyncio.get_running_loop().create_future()
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="key lookup")
-        return await asyncio.shield(answer)
+        done, _ = await asyncio.wait([answer], timeout=self._lookup_timeout_s)
+        if not done:
+            raise DatabaseUnavailable
+        return answer.result()
 
     async def _ask(self) -> None:
         try:

@@ -102,4 +102,6 @@ def _reach(connection: Connection) -> "ChannelSettings":
         tenant=connection.tenant,
         tls=connection.tls,
         allow_plaintext=connection.plaintext,
+        # A person is told at once what is wrong, and says the command again.
+        retries=False,
     )

@@ -1,10 +1,13 @@
 """Status, timelines and submitting: for a person in a terminal, and for a program."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from time import monotonic
 
 import pytest
 
+from tests.database_proxy import DatabaseProxy
 from tests.database_server import as_service
 from tests.rows import Rows, from_now
 from tests.sdk.cli.conftest import Place
@@ -13,7 +16,11 @@ from tests.services.ingress.pulls import ENDPOINT, TENANT
 from tests.services.ingress.registered import register
 from tests.services.ingress.served import Served as ServedIngress
 from tests.services.ingress.served import served as served_ingress
+from tests.services.watchdog.served import served_beside
 from tests.services.watchdog.timeline.stories import published_story
+
+SILENCE_TOLD_WITHIN_S = 8.0
+"""With room for a busy machine. One try ends after 1.5 s; four of them, as programs do, after 9."""
 
 PING = b'{"zen": "Keep it logically awesome.", "hook_id": 1}'
 
@@ -42,6 +49,23 @@ async def test_the_status_tells_figures_and_what_is_not_observable(
     assert line.split(maxsplit=2)[1] == "unknown"
     assert f"not observable: {reason}, since" in line
     assert max(len(line) for line in told.out.splitlines()) <= COLUMNS
+
+
+@pytest.mark.parametrize("command", [("status",), ("timeline", "a-delivery")])
+async def test_a_silent_database_is_named_at_once(
+    shell: Shell, place: Place, command: tuple[str, ...]
+) -> None:
+    async with (
+        DatabaseProxy.before(as_service(place.owner_url, "watchdog")) as proxy,
+        served_beside(proxy.url(), {}) as watchdog,
+    ):
+        proxy.freeze()
+        began_s = monotonic()
+        told = await asyncio.to_thread(shell.having(FENCEPOST_WATCHDOG=watchdog.grpc).run, *command)
+        assert monotonic() - began_s < SILENCE_TOLD_WITHIN_S
+        await proxy.restore()
+    assert told.code == 3
+    assert told.err.startswith("DATABASE_UNAVAILABLE: The database does not answer")
 
 
 async def test_a_long_time_is_told_in_words_too(shell: Shell, rows: Rows) -> None:

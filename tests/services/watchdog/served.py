@@ -1,11 +1,12 @@
 """The watchdog as a process of its own, on free ports."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,14 @@ def served(database_url: str, environment: Mapping[str, str] | None = None) -> I
         process.kill()
         process.wait()
         reader.join()
+
+
+@asynccontextmanager
+async def served_beside(url: str, environment: dict[str, str]) -> AsyncIterator[Served]:
+    """The process, started and stopped without holding this loop, which serves its database."""
+    running = served(url, environment)
+    watchdog = await asyncio.to_thread(running.__enter__)
+    try:
+        yield watchdog
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)

@@ -50,13 +50,16 @@ class Stage:
         scopes: Sequence[str] = ADMIN_SCOPES,
         named: str | None = None,
         credential: str | None = None,
+        retries: bool = True,
     ) -> AsyncIterator[Client]:
         """A client with a new key of this tenant, or with a given credential."""
         key_id = ""
         if credential is None:
             made, row = await stored_key(self.rows, tenant, scopes=list(scopes))
             credential, key_id = made.text, row["key_id"]
-        settings = ChannelSettings(target=self.watchdog.grpc, api_key=credential, tenant=named)
+        settings = ChannelSettings(
+            target=self.watchdog.grpc, api_key=credential, tenant=named, retries=retries
+        )
         async with connect(settings) as channel:
             yield Client(
                 AccessServiceStub(channel), WatchdogServiceStub(channel), key_id, credential

@@ -1,9 +1,8 @@
 """The watchdog over the wire, as a process of its own."""
 
-import asyncio
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -23,11 +22,13 @@ from tests.database_proxy import DatabaseProxy
 from tests.database_server import as_service
 from tests.rows import Rows, from_now
 from tests.services.watchdog.made import key_request, put_endpoint
-from tests.services.watchdog.served import Served, served
+from tests.services.watchdog.served import served_beside
 from tests.services.watchdog.stage import Client, Stage
 from tests.waiting import until
 
 REVOKED_WITHIN_S = 5.0
+AWAY_WITHIN_S = 6.0
+"""With room for a busy machine: the key's lookup ends after 1.5 s, the call's deadline after 10."""
 DAY_S = 24 * 60 * 60
 
 
@@ -214,20 +215,39 @@ async def test_without_a_database_the_call_answers_that_nothing_can_be_observed(
         await until(lambda: _unavailable(client), what="the key to be asked for again")
 
 
+@pytest.mark.guarantee("X2")
+@pytest.mark.parametrize("name", ["GetStatus", "GetTimeline"])
+async def test_before_a_silent_database_a_new_caller_is_told_that_it_is_away(
+    owner_url: str, name: str
+) -> None:
+    """Its key cannot be looked up: that is said long before the call's deadline."""
+    _, call = CALLS[name]
+    async with (
+        await AsyncConnection.connect(owner_url, autocommit=True) as connection,
+        DatabaseProxy.before(as_service(owner_url, "watchdog")) as proxy,
+        served_beside(proxy.url(), {}) as watchdog,
+        Stage(watchdog, Rows(connection)).client("acme", retries=False) as client,
+    ):
+        proxy.freeze()
+        began_s = monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            await call(client)
+        assert monotonic() - began_s < AWAY_WITHIN_S
+        await proxy.restore()
+        await until(lambda: _answers(client, call), what="the watchdog to answer again")
+
+
+async def _answers(client: Client, call: Call) -> bool:
+    try:
+        await call(client)
+    except DatabaseUnavailable:
+        return False
+    return True
+
+
 async def _unavailable(client: Client) -> bool:
     try:
         await client.watchdog.GetStatus(watch.GetStatusRequest())
     except DatabaseUnavailable:
         return True
     return False
-
-
-@asynccontextmanager
-async def served_beside(url: str, environment: dict[str, str]) -> AsyncIterator[Served]:
-    """The process, started and stopped without holding this loop, which serves its database."""
-    running = served(url, environment)
-    watchdog = await asyncio.to_thread(running.__enter__)
-    try:
-        yield watchdog
-    finally:
-        await asyncio.to_thread(running.__exit__, None, None, None)

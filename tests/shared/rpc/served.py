@@ -181,7 +181,11 @@ async def serving(
     calls = OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max)
     pipeline = Pipeline(
         calls=calls,
-        authenticator=Authenticator(lookup or keys.lookup, cache_ms=settings.key_cache_ms),
+        authenticator=Authenticator(
+            lookup or keys.lookup,
+            cache_ms=settings.key_cache_ms,
+            lookup_timeout_ms=settings.key_lookup_timeout_ms,
+        ),
         spans=SpanFactory.of(provider.get_tracer("test")),
         default_deadline_ms=settings.request_default_deadline_ms,
         may_serve=lambda: None,

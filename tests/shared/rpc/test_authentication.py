@@ -27,7 +27,7 @@ from grpc_health.v1 import health, health_pb2
 
 from shared.credentials import new_credential
 from shared.rpc import authentication
-from shared.rpc.authentication import Authenticator
+from shared.rpc.authentication import Authenticator, Lookup
 from shared.rpc.caller import Caller, current_caller
 from shared.rpc.key_store import KeyRow
 from shared.rpc.methods import Methods, ServiceCannotBeServedError
@@ -46,7 +46,11 @@ def bearer(text: str, **more: str) -> dict[str, str | bytes]:
 
 
 def authenticator(keys: Keys, *, cache_ms: int = 60_000) -> Authenticator:
-    return Authenticator(keys.lookup, cache_ms=cache_ms)
+    return authenticator_by(keys.lookup, cache_ms=cache_ms)
+
+
+def authenticator_by(lookup: Lookup, *, cache_ms: int = 60_000) -> Authenticator:
+    return Authenticator(lookup, cache_ms=cache_ms, lookup_timeout_ms=30_000)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ async def test_an_answer_is_as_old_as_its_question() -> None:
         await until(lambda: time.monotonic() - asked_s > 0.1, what="the cache's time to pass")
         return await keys.lookup(key_ids)
 
-    trusted = Authenticator(slow, cache_ms=100)
+    trusted = authenticator_by(slow, cache_ms=100)
     for _ in range(2):
         await trusted.caller(bearer(text))
     assert keys.lookups == 2
@@ -153,7 +157,7 @@ async def test_a_database_that_is_away_never_makes_a_good_key_unknown() -> None:
         return await keys.lookup(key_ids)
 
     text, other = keys.add(), keys.add()
-    trusted = Authenticator(lookup, cache_ms=60_000)
+    trusted = authenticator_by(lookup)
     await trusted.caller(bearer(text))
     away = True
     await trusted.caller(bearer(text))
@@ -172,7 +176,7 @@ async def test_one_callers_going_away_takes_no_answer_from_the_others() -> None:
         await answer.wait()
         return await keys.lookup(key_ids)
 
-    trusted = Authenticator(lookup, cache_ms=60_000)
+    trusted = authenticator_by(lookup)
     sent = bearer(keys.add())
     gone, stays = (asyncio.create_task(trusted.caller(sent)) for _ in range(2))
     await asked.wait()

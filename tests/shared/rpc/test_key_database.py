@@ -4,6 +4,7 @@ else said about a good key, whatever the database does (X2).
 Method: keys in a real database, read as a service's own role; the network in front of it is cut.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -17,6 +18,7 @@ from psycopg import sql
 
 from shared.credentials import new_credential
 from shared.database import Database
+from shared.rpc.authentication import Authenticator
 from shared.rpc.caller import scope_name
 from shared.rpc.key_store import KeyRow, keys
 from shared.rpc.key_watch import key_watch
@@ -30,6 +32,7 @@ from tests.waiting import until
 REQUEST = GetIntentRequest(intent_id=1)
 HELLO = WorkRequest(hello=Hello(session_id=SESSION_ID, queues=["reviews"]))
 WITHIN_S = 5
+LOOKUP_TIMEOUT_MS = 300
 
 pytestmark = pytest.mark.guarantee("X2")
 
@@ -175,6 +178,44 @@ async def test_without_the_database_a_checked_key_serves_its_time_and_is_never_u
     assert answer.HasField("heartbeat_ack")
     await proxy.restore()
     await until(lambda: works(stub), what="the key to be good again")
+
+
+async def test_before_a_silent_database_each_call_waits_for_its_own_time_only(
+    proxy: DatabaseProxy, api_key: str
+) -> None:
+    """Neither for as long as the database may be silent, nor for the calls that came before."""
+    silent_for_long = settings_for(
+        database_url=proxy.url(), database_statement_timeout_ms=600_000, key_cache_ms=0
+    )
+    async with Database.create(silent_for_long, application_name="test") as database:
+
+        async def lookup(key_ids: Sequence[str]) -> list[KeyRow]:
+            return await database.read(lambda tx: keys(tx, key_ids))
+
+        trusted = Authenticator(lookup, cache_ms=0, lookup_timeout_ms=LOOKUP_TIMEOUT_MS)
+        sent = {"authorization": f"Bearer {api_key}"}
+        await trusted.caller(sent)
+        proxy.freeze()
+        for _ in range(2):
+            began_s = time.monotonic()
+            calls = [trusted.caller(each) for each in (sent, *strangers(3))]
+            told = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(each) for each in told] == [DatabaseUnavailable] * 4
+            assert LOOKUP_TIMEOUT_MS / 1000 <= time.monotonic() - began_s < WITHIN_S
+        await proxy.restore()
+
+        async def is_good() -> bool:
+            try:
+                return (await trusted.caller(sent)).tenant == "acme"
+            except DatabaseUnavailable:
+                return False
+
+        await until(is_good, what="the key to be good again")
+
+
+def strangers(count: int) -> list[dict[str, str]]:
+    """What callers send whose keys nobody has asked for yet."""
+    return [{"authorization": f"Bearer {new_credential().text}"} for _ in range(count)]
 
 
 async def works(stub: object) -> bool:
