@@ -6,6 +6,7 @@ The raw bytes are kept as they came (I10); this is how everything derived from t
 - NaN and Infinity are not JSON. A key that stands twice: the last one counts.
 - Numbers are kept whatever their size; one that is used as an id must fit 64 bits.
 - Nesting has a limit, which is the interpreter's: some hundreds of levels, where a forge uses ten.
+- Of a long list in a large body only the beginning is kept, which is all that anybody looks at.
 - Text that is stored has U+0000 and halves of surrogate pairs replaced by U+FFFD, leaf by leaf.
 """
 
@@ -22,8 +23,14 @@ NUMBER_DIGITS_MAX = 40
 """A longer number fits no field, so its value is not needed."""
 
 TEXT_CHARACTERS_MAX = 1000
+LIST_ITEMS_MAX = 100
+"""A list is looked at up to here."""
+
+SKIMMED_CHARACTERS = 256 * 1024
+SKIMMED_LEVELS = 8
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_BLANKS = re.compile(r"[ \t\n\r]*")
 _WORD = re.compile("[!-~]+")
 _REPLACEMENT = "\ufffd"
 
@@ -95,7 +102,7 @@ def _form_payload(body: bytes) -> str:
 
 def _read_json(text: str, where: str) -> dict[str, object]:
     try:
-        document: object = _DECODER.decode(text)
+        document = _decoded(text)
     except RecursionError:
         raise MalformedError(where, "is nested too deeply") from None
     except ValueError as error:
@@ -115,3 +122,68 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_no_constant)
+
+
+def _decoded(text: str) -> object:
+    """The value of a whole text; raises ValueError, RecursionError."""
+    if len(text) < SKIMMED_CHARACTERS:
+        document: object = _DECODER.decode(text)
+        return document
+    document, end = _skim(text, _past_blanks(text, 0), SKIMMED_LEVELS)
+    if (end := _past_blanks(text, end)) != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return document
+
+
+def _skim(text: str, at: int, levels: int) -> tuple[object, int]:
+    """The value that begins here, and where it ends: each item of a list by itself.
+
+    As objects a body takes twenty times the memory that it takes as text.
+    """
+    if levels and text.startswith("{", at):
+        return _skim_object(text, at + 1, levels)
+    if levels and text.startswith("[", at):
+        return _skim_list(text, at + 1)
+    value: tuple[object, int] = _DECODER.raw_decode(text, at)
+    return value
+
+
+def _skim_object(text: str, at: int, levels: int) -> tuple[dict[str, object], int]:
+    members: dict[str, object] = {}
+    at = _past_blanks(text, at)
+    while not text.startswith("}", at):
+        if members:
+            at = _past(",", text, at)
+        if not text.startswith('"', at):
+            raise json.JSONDecodeError("Expecting a name", text, at)
+        name, at = _DECODER.raw_decode(text, at)
+        at = _past(":", text, _past_blanks(text, at))
+        members[name], at = _skim(text, at, levels - 1)
+        at = _past_blanks(text, at)
+    return members, at + 1
+
+
+def _skim_list(text: str, at: int) -> tuple[list[object], int]:
+    items: list[object] = []
+    at = _past_blanks(text, at)
+    while not text.startswith("]", at):
+        if items:
+            at = _past(",", text, at)
+        item, at = _DECODER.raw_decode(text, at)
+        if len(items) < LIST_ITEMS_MAX:
+            items.append(item)
+        at = _past_blanks(text, at)
+    return items, at + 1
+
+
+def _past(mark: str, text: str, at: int) -> int:
+    """The place of what follows a mark; raises ValueError where it does not stand."""
+    if not text.startswith(mark, at):
+        raise json.JSONDecodeError(f"Expecting {mark}", text, at)
+    return _past_blanks(text, at + 1)
+
+
+def _past_blanks(text: str, at: int) -> int:
+    blanks = _BLANKS.match(text, at)
+    assert blanks is not None, "none is some"
+    return blanks.end()

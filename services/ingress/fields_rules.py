@@ -5,10 +5,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
-from services.ingress.body_rules import TEXT_CHARACTERS_MAX, MalformedError, storable
+from services.ingress.body_rules import (
+    LIST_ITEMS_MAX,
+    TEXT_CHARACTERS_MAX,
+    MalformedError,
+    storable,
+)
 
 INT64_MAX = 2**63 - 1
-LIST_ITEMS_MAX = 100
 YEAR_MIN = 1970
 YEAR_MAX = 9998
 """Years that Python and PostgreSQL can both hold in every time zone."""

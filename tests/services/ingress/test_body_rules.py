@@ -1,6 +1,7 @@
 """Bodies: every valid JSON is read or refused by name, and nothing unstorable comes out of it."""
 
 import json
+import tracemalloc
 from urllib.parse import quote_plus, urlencode
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from services.ingress.body_rules import (
     FORM,
     JSON,
+    LIST_ITEMS_MAX,
+    SKIMMED_CHARACTERS,
     HugeNumber,
     MalformedError,
     check_word,
@@ -19,6 +22,8 @@ from services.ingress.body_rules import (
 )
 
 PATIENT = settings(deadline=None, max_examples=60)
+BLANKS = b" " * SKIMMED_CHARACTERS
+"""In front of a body they make it a large one."""
 
 
 def refused(body: bytes, content_type: str = JSON) -> MalformedError:
@@ -65,10 +70,20 @@ def test_a_form_that_is_none_is_refused_by_name(body: bytes, field: str) -> None
 
 
 @pytest.mark.guarantee("I10", "X4")
+@pytest.mark.parametrize("before", [b"", BLANKS], ids=["small", "large"])
 @pytest.mark.parametrize(
     "body",
     [
         b"",
+        b'{"a": 1,}',
+        b'{"a": [1,]}',
+        b'{"a": [1 2]}',
+        b'{"a": [,]}',
+        b'{"a": {1: 2}}',
+        b'{"a": {"b" 2}}',
+        b'{"a": {"b": }}',
+        b'{"a": 1 "b": 2}',
+        b'{,"a": 1}',
         b"{",
         b"[]",
         b"null",
@@ -82,8 +97,8 @@ def test_a_form_that_is_none_is_refused_by_name(body: bytes, field: str) -> None
         b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     ],
 )
-def test_what_is_not_a_json_object_is_refused(body: bytes) -> None:
-    assert refused(body).field == "body"
+def test_what_is_not_a_json_object_is_refused(body: bytes, before: bytes) -> None:
+    assert refused(before + body).field == "body"
 
 
 @pytest.mark.guarantee("I10")
@@ -103,11 +118,15 @@ json_values = st.recursive(
 
 
 @PATIENT
-@given(st.dictionaries(st.text(), json_values, max_size=3), st.booleans())
+@given(
+    st.dictionaries(st.text(), json_values, max_size=3),
+    st.booleans(),
+    st.sampled_from(["", BLANKS.decode()]),
+)
 def test_every_json_object_is_read_as_it_was_written(
-    document: dict[str, object], as_form: bool
+    document: dict[str, object], as_form: bool, before: str
 ) -> None:
-    text = json.dumps(document, allow_nan=True)
+    text = before + json.dumps(document, allow_nan=True)
     body = ("payload=" + quote_plus(text)) if as_form else text
     if "Infinity" in text and float("inf") in _numbers(document):
         return
@@ -120,6 +139,27 @@ def _numbers(value: object) -> set[float]:
     if isinstance(value, list):
         return set().union(*map(_numbers, value), set())
     return {abs(value)} if isinstance(value, float) else set()
+
+
+@pytest.mark.guarantee("I10")
+def test_of_a_long_list_in_a_large_body_the_beginning_is_kept() -> None:
+    lists = {"a": list(range(1000)), "b": {"c": [{"d": list(range(1000))}] * 1000}, "e": [[]]}
+    document = read_document(BLANKS + json.dumps(lists).encode(), JSON)
+    kept = [{"d": list(range(1000))}] * LIST_ITEMS_MAX
+    assert document == {"a": list(range(LIST_ITEMS_MAX)), "b": {"c": kept}, "e": [[]]}
+
+
+@pytest.mark.guarantee("I10")
+def test_a_body_full_of_objects_takes_no_more_memory_than_its_text() -> None:
+    item = {"id": 123456, "path": "a/b", "flag": True, "inner": {"a": 1, "b": [1, 2, 3]}}
+    body = json.dumps({"commits": {"all": [item] * 50_000}}).encode()
+    tracemalloc.start()
+    try:
+        read_document(body, JSON)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1.1 * len(body)
 
 
 @PATIENT

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.ingress.body_rules import MalformedError
-from services.ingress.fields_rules import INT64_MAX, LIST_ITEMS_MAX
+from services.ingress.body_rules import LIST_ITEMS_MAX, MalformedError
+from services.ingress.fields_rules import INT64_MAX
 from services.ingress.github_checks_rules import pulls_queued
 from services.ingress.github_rules import read
 from services.ingress.rules import AskKind, GoneGroup, IgnoredReason, Sender, WorkAsked
