@@ -1,13 +1,16 @@
 """The generated pages say what the code says, all of it."""
 
+import re
 from pathlib import Path
 
 from fencepost.environment import VARIABLES
 
 from shared.schema.states import LEASE_EDGES
-from tests.architecture.tree import REPOSITORY
-from tools.docs import configuration, states
+from tests.architecture.tree import REPOSITORY, python_files
+from tools.docs import configuration, metrics, states
 from tools.docs.__main__ import PAGES, stale
+
+METRIC = re.compile(r'= (?:Counter|Gauge|Histogram|Summary)\(\s*"([a-z_]+)"')
 
 
 def test_the_pages_are_fresh() -> None:
@@ -47,3 +50,26 @@ def test_every_edge_is_on_the_page() -> None:
         assert any(
             line.startswith(f"    {edge.source or '[*]'} --> {edge.target}:") for line in lines
         )
+
+
+def test_every_metric_is_on_the_page() -> None:
+    declared = [
+        name
+        for file in python_files()
+        if file.is_relative_to(REPOSITORY / "services")
+        or file.is_relative_to(REPOSITORY / "shared")
+        for name in METRIC.findall(file.read_text())
+    ]
+    rows = [line.split(" | ")[0].strip("| `") for line in metrics.page().splitlines()]
+    shown = [name for name in rows if name in declared]
+    assert sorted(shown) == sorted(declared)
+    assert len(declared) > 20
+
+
+def test_a_metric_is_shown_with_its_labels_and_unit() -> None:
+    lines = metrics.page().splitlines()
+    assert (
+        "| `rpc_server_duration_seconds` | histogram | `method`, `code` | seconds |"
+        " How long calls took, by method and gRPC status code. |"
+    ) in lines
+    assert any(line.startswith("| `process_resident_memory_bytes` | gauge |") for line in lines)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.docs import __doc__ as purpose
-from tools.docs import configuration, github_events, states
+from tools.docs import configuration, github_events, metrics, states
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration.page,
     "github-events.md": github_events.page,
+    "metrics.md": metrics.page,
     "states.md": states.page,
 }
 
