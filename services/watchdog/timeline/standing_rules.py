@@ -76,7 +76,8 @@ def next_commands(story: Story) -> list[str]:
     commands = []
     if story.by_delivery and change_request is not None:
         commands.append(f"fencepost timeline {shlex.quote(change_request.url)}")
-    if any(intent.status in (IntentStatus.OPEN, IntentStatus.DEAD) for intent in story.intents):
+    is_open = any(intent.status is IntentStatus.OPEN for intent in story.intents)
+    if is_open or any(intent.status is IntentStatus.DEAD for intent in _telling(story)):
         commands.append(STATUS)
     return commands
 
@@ -210,19 +211,26 @@ def _held(lease: Lease, story: Story) -> str:
 
 def _settled(story: Story) -> Iterator[str]:
     """How the newest generation of the work ended, by action; without any, why none was made."""
-    newest = max((intent.generation for intent in story.intents), default=0)
-    current = [intent for intent in story.intents if intent.generation == newest]
-    if not current:
+    telling = _telling(story)
+    if not telling:
         yield _no_work(story)
-    telling: dict[str, Intent] = {}
-    for intent in sorted(current, key=lambda each: (WEIGHT[each.status], -each.intent_id)):
-        telling.setdefault(intent.action, intent)
     # What needs a person comes first.
-    for intent in sorted(telling.values(), key=lambda each: each.status is not IntentStatus.DEAD):
+    for intent in sorted(telling, key=lambda each: each.status is not IntentStatus.DEAD):
         named = f"{intent.action}: " if len(telling) > 1 else ""
         yield f"{named}{_end(intent, story)}"
     if story.change_request and story.change_request.state is ChangeRequestState.CLOSED:
         yield "The change request is closed."
+
+
+def _telling(story: Story) -> list[Intent]:
+    """Of each action, the settled intent of the newest generation that tells how its work ended."""
+    settled = [intent for intent in story.intents if intent.status is not IntentStatus.OPEN]
+    newest = max((intent.generation for intent in settled), default=0)
+    current = [intent for intent in settled if intent.generation == newest]
+    telling: dict[str, Intent] = {}
+    for intent in sorted(current, key=lambda each: (WEIGHT[each.status], -each.intent_id)):
+        telling.setdefault(intent.action, intent)
+    return list(telling.values())
 
 
 def _end(intent: Intent, story: Story) -> str:

@@ -308,6 +308,24 @@ COMMANDS = {
     "a change request that is done": (story(**DONE), []),
     "one that is open": (story(**OPEN, ready=(ready(),)), ["fencepost status"]),
     "one that is dead": (story(intents=(settled(IntentStatus.DEAD),)), ["fencepost status"]),
+    "one whose older work is dead": (
+        story(
+            intents=(
+                settled(IntentStatus.DEAD, intent_id=11),
+                settled(IntentStatus.SUCCEEDED, intent_id=12, generation=2),
+            )
+        ),
+        [],
+    ),
+    "one whose newer work is dead": (
+        story(
+            intents=(
+                settled(IntentStatus.SUCCEEDED, intent_id=11),
+                settled(IntentStatus.DEAD, intent_id=12, generation=2),
+            )
+        ),
+        ["fencepost status"],
+    ),
     "nothing, one endpoint": (
         nothing(endpoints=(endpoint(heard_at=NOON),)),
         [
