@@ -13,7 +13,15 @@ from typing import Final
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from fencepost.dispatcher.v1 import work_pb2
-from fencepost.errors import FencepostError, LeaseLost, OutcomeConflict, Refusal
+from fencepost.errors import (
+    BodyTooLarge,
+    FencepostError,
+    FieldInvalid,
+    Internal,
+    LeaseLost,
+    OutcomeConflict,
+    Refusal,
+)
 from fencepost.failures import REASON_LENGTH_MAX, failed, masked, shown, storable
 from fencepost.lease import LeaseClock
 from fencepost.run import Run, Services
@@ -23,6 +31,9 @@ from fencepost.spans import SpanRecorder
 RESULT_LIMIT_BYTES: Final = 65536
 RENEWALS_A_LEASE: Final = 3
 STOPPED: Final = "the worker was stopped"
+
+OF_THE_CODE: Final = (FieldInvalid, BodyTooLarge, Internal)
+"""Refusals that the handler's code or ours brought about: where it did is what helps."""
 
 Handler = Callable[[Run], Awaitable[bytes | None]]
 
@@ -138,7 +149,7 @@ class Attempt:
     def _tell(self, failure: Exception) -> None:
         if isinstance(failure, LeaseLost):
             log.warning("intent %d: %s", self.dispatch.intent_id, failure)
-        elif isinstance(failure, Refusal):
+        elif isinstance(failure, Refusal) and not isinstance(failure, OF_THE_CODE):
             text = storable(masked(str(failure)))
             log.error("intent %d: its handler was refused: %s", self.dispatch.intent_id, text)
         else:

@@ -12,6 +12,7 @@ from fencepost.errors import (
     ConnectionDisabled,
     ConnectionMissing,
     FieldInvalid,
+    Internal,
     PublicationBlocked,
     PublicationsHeld,
     ReconciliationRequired,
@@ -129,6 +130,27 @@ async def test_a_refusal_is_logged_as_its_sentence_alone(
     told = f"intent {work.intent_id}: its handler was refused: {refusal.message}"
     assert told in [record.message for record in caplog.records]
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [FieldInvalid(violations=[("body", "must not be empty")]), Internal(error_id="1"), KeyError()],
+    ids=["refused field", "our fault", "its own"],
+)
+async def test_a_mistake_in_code_is_logged_with_its_place(
+    bench: Bench, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    work = await bench.work()
+
+    async def handler(run: Run) -> None:
+        if run.attempt == 1:
+            raise failure
+
+    async with bench.working(handler):
+        await bench.outcomes(work)
+    [told] = [record.message for record in caplog.records if "its handler failed" in record.message]
+    assert told.startswith(f"intent {work.intent_id}: its handler failed\nTraceback")
+    assert "raise failure" in told
 
 
 async def test_a_handler_says_when_to_come_back(bench: Bench) -> None:
