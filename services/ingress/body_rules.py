@@ -60,7 +60,10 @@ def read_document(body: bytes, content_type: str) -> dict[str, object]:
 
 def storable(text: str, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
     """The text as a database can store it, cut to a length."""
-    return _UNSTORABLE.sub(_REPLACEMENT, text[:characters_max])
+    kept = text[:characters_max]
+    if kept.isascii() and "\0" not in kept:
+        return kept
+    return _UNSTORABLE.sub(_REPLACEMENT, kept)
 
 
 def is_storable(text: str) -> bool:

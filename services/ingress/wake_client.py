@@ -27,6 +27,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 DISPATCHER = "dispatcher"
 
+RESOLVED_FOR_S = 1.0
 QUEUES_MAX = 100
 """Queues in one wake; the contract's limit."""
 
@@ -35,7 +36,7 @@ class Waker:
     """Collects queues and wakes with all of them at once; one wake is under way at a time."""
 
     def __init__(self, settings: IngressSettings, resolve: Resolve | None = None) -> None:
-        self._resolve = resolve or resolved
+        self._resolve = resolve or Resolver()
         self._host, self._port = host_and_port(settings.dispatcher_address)
         self._reach = channel_settings(settings, DISPATCHER, deadline_ms=settings.wake_timeout_ms)
         self._hint = certificate_hint(settings, DISPATCHER, self._reach)
@@ -110,11 +111,21 @@ class Waker:
         return addresses
 
 
-async def resolved(host: str, port: int) -> list[str]:
-    """Every address of a host, as gRPC targets; raises OSError when it has none."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return sorted({_target(family, where) for family, _, _, _, where in found})
+class Resolver:
+    """Looks a host up, once a second at most: that takes a thread, and wakes are many."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], tuple[float, list[str]]] = {}
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """Every address of a host, as gRPC targets; raises OSError when it has none."""
+        loop = asyncio.get_running_loop()
+        until_s, targets = self._found.get((host, port), (0.0, []))
+        if loop.time() >= until_s:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            targets = sorted({_target(family, where) for family, _, _, _, where in found})
+            self._found[host, port] = (loop.time() + RESOLVED_FOR_S, targets)
+        return targets
 
 
 def _target(family: int, where: tuple[object, ...]) -> str:

@@ -103,11 +103,11 @@ def _placed(wish: _Wish) -> tuple[str, int]:
 
 
 def _work(own: Sequence[_Wish]) -> Work:
-    made = [wish for wish in own if wish.intent_id is not None]
+    made = {wish.intent_id: wish.intent.queue for wish in own if wish.intent_id is not None}
     return Work(
-        made=tuple(wish.intent_id for wish in made if wish.intent_id is not None),
-        met=tuple(wish.occupant for wish in own if wish.occupant is not None),
-        filled_queues=frozenset(wish.intent.queue for wish in made),
+        made=tuple(made),
+        met=tuple([wish.occupant for wish in own if wish.occupant is not None]),
+        filled_queues=frozenset(made.values()),
     )
 
 
