@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ def test_its_commands_exist() -> None:
     named = set(re.findall(r"\bmake ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named
     assert named <= targets
+
+
+def test_its_two_commands_are_the_demonstration_and_the_suite() -> None:
+    _, _, after = (ROOT / "README.md").read_text().partition("\n## Two commands\n")
+    section, _, _ = after.partition("\n## ")
+    makefile = (ROOT / "Makefile").read_text()
+    recipes = dict(re.findall(r"^(\w+):.*\n\t@\$\(BIN\)/python -m (\S+)$", makefile, re.MULTILINE))
+    started = {
+        name: recipes.get(name) for name in re.findall(r"^\$ make (\w+)", section, re.MULTILINE)
+    }
+    assert started == {"demo": "examples.demo", "run": "services"}
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert f"Needs Python {python.removeprefix('>=')} or newer" in section
 
 
 @pytest.mark.parametrize("shown", COMMANDS)

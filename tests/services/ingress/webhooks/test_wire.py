@@ -120,6 +120,19 @@ def test_bad_input_is_answered_by_name_and_leaves_nothing_behind(door: Door, bad
     assert door.written() == written
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [("/webhooks/github/other", "'other'"), ("/webhooks/github/%C3%A9", r"'\xe9'")],
+)
+def test_an_unknown_endpoint_is_told_in_words_for_who_sends_webhooks(
+    door: Door, path: str, named: str
+) -> None:
+    """No word of a tenant or a key, of which the sender has none."""
+    assert door.post(OPENED, signed(OPENED), path).json()["message"] == (
+        f"There is no endpoint {named} of this forge: check the webhook's address."
+    )
+
+
 def test_a_refusal_is_told_in_the_log(door: Door) -> None:
     door.post(OPENED, signed(OPENED, x_hub_signature_256=None))
 
