@@ -71,6 +71,7 @@ class Play:
     cast: Cast
     signed: bool = True
     within_s: float = 30.0
+    traced_within_s: float = TRACED_WITHIN_S
 
     def perform(self) -> Story:
         """Plays all of it; an answer or a figure that is wrong is for `figures` to say."""
@@ -89,11 +90,7 @@ class Play:
         story.review_key = ask_key(self.cast, story.delivery_id)
         story.events = self._timeline(story.delivery_id)
         story.reviews = self.cast.forge.reviews(self.cast.pull.repo_name, self.cast.pull.number)
-        story.spans = self._until(
-            lambda: self._whole_trace(story),
-            within_s=TRACED_WITHIN_S,
-            what=f"one trace with spans of {', '.join(sorted(TRACED))}",
-        )
+        story.spans = self._spans(story)
         return story
 
     def post_once(self) -> int:
@@ -131,12 +128,18 @@ class Play:
     def _timeline(self, delivery_id: str) -> list[watchdog_pb2.TimelineEvent]:
         return list(ask_timeline(self.cast, delivery_id=delivery_id).events)
 
-    def _whole_trace(self, story: Story) -> list[ExportedSpan]:
+    def _spans(self, story: Story) -> list[ExportedSpan]:
+        """The trace once it is whole; what there is of it when it has not become so in time."""
         trace_ids = {event.trace_id for event in story.of_kind("delivery.accepted")}
         if len(trace_ids) != 1 or not (trace_id := trace_ids.pop()):
             raise StepFailedError("The delivery has no trace.")
-        spans = self.cast.receiver.spans(trace_id)
-        return spans if is_whole(spans) else []
+        give_up_s = time.monotonic() + self.traced_within_s
+        while not is_whole(spans := self.cast.receiver.spans(trace_id)):
+            self.cast.must_be_alive()
+            if time.monotonic() > give_up_s:
+                break
+            threading.Event().wait(LOOK_AGAIN_S)
+        return spans
 
     def _until(self, look: Callable[[], list[T]], *, within_s: float, what: str) -> list[T]:
         give_up_s = time.monotonic() + within_s

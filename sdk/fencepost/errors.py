@@ -162,8 +162,8 @@ class CheckpointRequired(Refusal):
     reason = "CHECKPOINT_REQUIRED"
     code = StatusCode.FAILED_PRECONDITION
     sentence = (
-        "Checkpoint {wanted_version} is not durable, the latest is {latest_version}: "
-        "flush first, then call again."
+        "Checkpoint {wanted_version} is not durable, or not final where it must be; the latest "
+        "is {latest_version}: flush first, then call again."
     )
 
     wanted_version: int

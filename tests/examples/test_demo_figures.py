@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,7 @@ import pytest
 from fencepost.watchdog.v1 import watchdog_pb2
 
 from examples.demo.cast import PAYLOAD, Cast, Pull
-from examples.demo.figures import Figures, proportional_set_size_mb, wrong
+from examples.demo.figures import PARTS, Figures, proportional_set_size_mb, wrong
 from examples.demo.play import TRACED, Answer, StepFailedError, Story, is_whole
 from examples.scripted_forge.client import PostedReview
 from examples.trace_receiver.client import ExportedSpan
@@ -55,7 +56,38 @@ def review(body: str) -> PostedReview:
     return PostedReview(1, "fencepost[bot]", "COMMENTED", body, PULL.head_sha, "http://forge/1")
 
 
-def told(spans: int = 6, body: str = "<!-- fencepost-review key=k -->\nFine.") -> Story:
+ABOVE = {
+    "intent.dispatch": "webhook",
+    "run container-dispatch": "intent.dispatch",
+    "checkpoint.flush of demo-bot": "run container-dispatch",
+    "checkpoint.flush of dispatcher": "checkpoint.flush of demo-bot",
+    "publication": "run container-dispatch",
+}
+"""What each step's span is a child of."""
+
+
+def parts() -> list[ExportedSpan]:
+    """A whole trace of the path's steps, as many as there must be of each."""
+    made: dict[str, list[ExportedSpan]] = {}
+    for (service, name), wanted in PARTS.items():
+        step = f"{name} of {service}" if name == "checkpoint.flush" else name
+        above = made.get(ABOVE.get(step, ""), [])
+        made[step] = [
+            replace(
+                flush_span(16 * len(made) + n),
+                service_name=service,
+                name=name,
+                parent_span_id=above[n % len(above)].span_id if above else "",
+            )
+            for n in range(wanted)
+        ]
+    return [span for spans in made.values() for span in spans]
+
+
+def told(
+    spans: Sequence[ExportedSpan] | None = None,
+    body: str = "<!-- fencepost-review key=k -->\nFine.",
+) -> Story:
     """A story in which everything went right, unless said otherwise."""
     return Story(
         delivery_id="d-1",
@@ -64,7 +96,7 @@ def told(spans: int = 6, body: str = "<!-- fencepost-review key=k -->\nFine.") -
         second=Answer(status=200, outcome="DUPLICATE"),
         events=[watchdog_pb2.TimelineEvent(kind="lease.granted", ids={"epoch": "1"})],
         reviews=[review(body)],
-        spans=[flush_span(number) for number in range(spans)],
+        spans=list(parts() if spans is None else spans),
     )
 
 
@@ -102,9 +134,29 @@ def test_a_review_without_evidence_is_named() -> None:
     assert fault == "the review must carry its evidence"
 
 
-def test_a_flush_without_its_span_is_named() -> None:
-    (fault,) = wrong(RIGHT, told(spans=5), stage())
-    assert fault == "each flush must be a span of both sides"
+@pytest.mark.parametrize("part", PARTS)
+def test_a_step_without_its_span_is_named(part: tuple[str, str]) -> None:
+    service, name = part
+    spans = parts()
+    spans.remove(next(each for each in spans if (each.service_name, each.name) == part))
+    faults = wrong(RIGHT, told(spans), stage())
+    assert f"the trace must have {PARTS[part]} {name} of {service}" in faults
+
+
+def test_a_step_that_was_done_twice_is_named() -> None:
+    again = replace(parts()[0], span_id="f" * 16)
+    (fault,) = wrong(RIGHT, told([*parts(), again]), stage())
+    assert fault == "the trace must have 1 webhook of ingress"
+
+
+def test_a_trace_with_a_gap_is_named() -> None:
+    gap = replace(parts()[0], service_name="ingress", name="SELECT", parent_span_id="f" * 16)
+    (fault,) = wrong(RIGHT, told([*parts(), replace(gap, span_id="e" * 16)]), stage())
+    assert fault.startswith("the trace must be whole")
+
+
+def test_a_span_that_came_twice_is_one() -> None:
+    assert wrong(RIGHT, told([*parts(), *parts()]), stage()) == []
 
 
 def test_memory_that_cannot_be_read_is_no_small_memory() -> None:

@@ -1,11 +1,11 @@
-"""The path, played on one stage: its trace, a second intent, and steps that are broken.
-
-A flush that is lost and a service that dies are for `test_demo`.
-"""
+"""The path, played on one stage: its trace, a second intent, and steps that are broken."""
 
 import json
+import os
+import signal
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -250,3 +250,33 @@ def test_a_second_review_ends_it_with_1(stage: Stage, capsys: pytest.CaptureFixt
         assert exit_status(cast, Play(cast)) == 1
     assert "the forge must hold one review" in capsys.readouterr().err
     assert len(stage.forge.reviews(cast.pull.repo_name, 13)) == 2
+
+
+def test_a_lost_flush_ends_it_with_1(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    with stage.cast(numbered(14), bot="tests.system.bots.losing_a_flush") as cast:
+        assert exit_status(cast, Play(cast, traced_within_s=1)) == 1
+    said = capsys.readouterr().err
+    assert "FAILED: 3 flushes must be durable." in said
+    assert "FAILED: the trace must have 3 checkpoint.flush of dispatcher." in said
+
+
+def test_no_review_rests_on_a_flush_that_was_lost(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stage.cast(numbered(15), bot="tests.system.bots.losing_the_last_flush") as cast:
+        assert exit_status(cast, Play(cast, within_s=4)) == 1
+    assert "in vain for the publication" in capsys.readouterr().err
+    assert "Checkpoint 3 is not durable" in cast.bot_log.read_text()
+    assert stage.forge.reviews(cast.pull.repo_name, 15) == []
+
+
+def test_whichever_service_is_dead_it_ends_with_1_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with prepared_stage(tmp_path) as stage, stage.cast(numbered(16)) as cast:
+        # The one that is looked at first dies last: it is the one that is named.
+        for service, process_id in reversed([*cast.suite.process_ids.items()]):
+            os.kill(process_id, signal.SIGKILL)
+            assert exit_status(cast, Play(cast)) == 1
+            said = capsys.readouterr().err
+            assert f"FAILED: {service} was killed by SIGKILL" in said, said
