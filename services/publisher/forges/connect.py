@@ -3,7 +3,7 @@
 from typing import assert_never
 
 import fencepost
-from fencepost.errors import ResourceNotFound
+from fencepost.errors import FieldInvalid
 from opentelemetry.trace import Tracer
 
 from services.publisher.forges.access import Access
@@ -17,7 +17,7 @@ from services.publisher.forges.transport import Patience, Transport
 from services.publisher.model import ForgeKind
 from services.publisher.settings import PublisherSettings
 
-GITHUB_ALONE = "Reviews are written to GitHub alone so far: nothing was sent to this forge."
+GITHUB_ALONE = "must be of GitHub: reviews are written to no other forge so far"
 USER_AGENT = f"fencepost-publisher/{fencepost.__version__}"
 
 
@@ -37,9 +37,9 @@ class Forges:
         self._strict_uncertain = settings.strict_uncertain
 
     def writing(self, access: Access) -> Forge:
-        """Writes to this instance; raises ResourceNotFound where no review can be written yet."""
+        """Writes to this instance; raises FieldInvalid where no review can be written yet."""
         if access.forge is not ForgeKind.GITHUB:
-            raise ResourceNotFound(kind="writer", name=access.forge.value, message=GITHUB_ALONE)
+            raise FieldInvalid(violations=[("fence.key", GITHUB_ALONE)])
         return GitHub(
             self._transport,
             access,

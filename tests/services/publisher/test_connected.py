@@ -6,6 +6,7 @@ import pytest
 from fencepost.errors import (
     ConnectionDisabled,
     ConnectionMissing,
+    FieldInvalid,
     ForgeUnavailable,
     ResourceNotFound,
     SealingKeyUnknown,
@@ -15,7 +16,7 @@ from pydantic import SecretStr
 
 from services.publisher.connections.open_operations import Connections
 from services.publisher.connections.operations import ConnectionOperations, PutConnection
-from services.publisher.forges.connect import configured_access
+from services.publisher.forges.connect import GITHUB_ALONE, configured_access
 from services.publisher.heads.operations import Resolved, ResolveHead, Resolving
 from services.publisher.model import ForgeKind
 from services.publisher.operations import Publishing
@@ -132,14 +133,6 @@ async def test_nothing_goes_over_another_tenants_connection(bench: Bench) -> Non
     assert bench.requests(work) == []
 
 
-async def test_a_forge_that_no_review_can_be_written_to_gets_none(bench: Bench) -> None:
-    work = await bench.work()
-    await connect(bench, kind=ForgeKind.GITLAB)
-    with pytest.raises(ResourceNotFound, match="GitHub alone"):
-        await publishing(bench).publish_review(review_of(work))
-    assert await bench.attempts(work) == []
-
-
 @pytest.mark.guarantee("I7", "K1")
 @pytest.mark.parametrize("kind", list(API))
 async def test_a_head_is_asked_for_over_the_tenants_own_connection(
@@ -194,6 +187,21 @@ async def test_without_a_connection_nothing_is_marked_and_the_next_command_is_to
     for command in (head_of(work), head_of(work, forge_instance="elsewhere.test")):
         with pytest.raises(ConnectionMissing):
             await resolved(bench, command)
+
+
+@pytest.mark.guarantee("P2b")
+@pytest.mark.parametrize("kind", [ForgeKind.GITLAB, ForgeKind.FORGEJO])
+async def test_where_no_review_can_be_written_yet_nothing_is_marked_and_the_key_is_named(
+    bench: Bench, kind: ForgeKind
+) -> None:
+    work = await bench.work()
+    await connect(bench, kind=kind)
+    with pytest.raises(FieldInvalid) as refused:
+        await publishing(bench).publish_review(review_of(work))
+    (violation,) = refused.value.violations
+    assert (violation.field, violation.description) == ("fence.key", GITHUB_ALONE)
+    assert await bench.attempts(work) == []
+    assert bench.requests(work) == []
 
 
 @pytest.mark.guarantee("I7", "P2b")
