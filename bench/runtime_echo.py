@@ -41,6 +41,7 @@ from shared.rpc.caller import scope_name
 from shared.rpc.key_store import KeyRow
 from shared.rpc.open_calls import OpenCalls
 from shared.rpc.pipeline import Pipeline
+from shared.rpc.request_room import RequestRoom
 from shared.rpc.server import RpcServer
 from shared.rpc.server_span import SpanFactory
 from shared.settings import RuntimeSettings
@@ -100,6 +101,10 @@ async def serve_full(spans: SpanFactory | None) -> None:
 
     pipeline = Pipeline(
         calls=OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max),
+        room=RequestRoom(
+            bytes_max=settings.request_buffer_bytes_max,
+            message_limit_bytes=settings.message_limit_bytes,
+        ),
         authenticator=Authenticator(
             lookup,
             cache_ms=settings.key_cache_ms,

@@ -28,6 +28,7 @@ from shared.rpc.key_watch import key_watch
 from shared.rpc.methods import ServiceCannotBeServedError
 from shared.rpc.open_calls import OpenCalls
 from shared.rpc.pipeline import Pipeline
+from shared.rpc.request_room import RequestRoom
 from shared.rpc.server import PortUnavailableError, RpcServer
 from shared.rpc.server_info import ServerInfo, ServerInfoServicer, limits_of
 from shared.rpc.server_span import SpanFactory
@@ -176,6 +177,10 @@ class Runtime:
     def _pipeline(self) -> Pipeline:
         return Pipeline(
             calls=self.calls,
+            room=RequestRoom(
+                bytes_max=self.settings.request_buffer_bytes_max,
+                message_limit_bytes=self.settings.message_limit_bytes,
+            ),
             authenticator=self.authenticator,
             spans=SpanFactory.of(self.tracer) if self.settings.otlp_endpoint else None,
             default_deadline_ms=self.settings.request_default_deadline_ms,

@@ -173,6 +173,13 @@ class RuntimeSettings(BaseSettings):
     message_limit_bytes: int = Field(
         default=32 * MIB, ge=MIB, le=512 * MIB, description="Largest gRPC message taken."
     )
+    request_buffer_bytes_max: int = Field(
+        default=256 * MIB,
+        ge=MIB,
+        le=16_384 * MIB,
+        description="Bytes of requests that are held at once; each counts as the largest message "
+        "until it is read. More wait for a second and are refused as OVERLOADED.",
+    )
     concurrent_rpcs_max: int = Field(
         default=1000,
         ge=1,
@@ -304,6 +311,16 @@ class RuntimeSettings(BaseSettings):
                 f"can reach, and there is no TLS: set {self.variable('tls_certificate_file')} and "
                 f"{self.variable('tls_key_file')}, or {self.variable('serve_plaintext')}=true "
                 "when something else encrypts the traffic"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_message_has_room(self) -> Self:
+        if self.message_limit_bytes > self.request_buffer_bytes_max:
+            raise ValueError(
+                f"{self.variable('message_limit_bytes')} ({self.message_limit_bytes}) must not "
+                f"exceed {self.variable('request_buffer_bytes_max')} "
+                f"({self.request_buffer_bytes_max})"
             )
         return self
 

@@ -1,8 +1,9 @@
 """What stands between the socket and a servicer's method, the same for every RPC.
 
-In order: span and figures, admission, deadline, key and scope, the request's rules, the method;
-and on the way back the one place where an error becomes a status. The handlers are wrapped once,
-when the server is built, instead of by grpc interceptors: those cost a chain of coroutines a call.
+In order: span and figures, admission, deadline, key and scope, room for the request and its rules,
+the method; and on the way back the one place where an error becomes a status. The handlers are
+wrapped once, when the server is built, instead of by grpc interceptors: those cost a chain of
+coroutines a call.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
-from fencepost.errors import DeadlineTooShort
+from fencepost.errors import DeadlineTooShort, FieldInvalid
 from fencepost.validation import check
 from google.protobuf.message import Message
 from grpc import aio
@@ -23,6 +24,7 @@ from shared.rpc.methods import Method, Streaming, Unary
 from shared.rpc.open_calls import OpenCall, OpenCalls
 from shared.rpc.outcomes import OK, Outcome, cancelled, outcome_of, tell
 from shared.rpc.recording import Recorder
+from shared.rpc.request_room import Held, RequestRoom
 from shared.rpc.server_span import SpanFactory
 
 Input = TypeVar("Input", bytes, AsyncIterator[bytes])
@@ -40,6 +42,7 @@ class Pipeline:
     """What all calls of a server share."""
 
     calls: OpenCalls
+    room: RequestRoom
     authenticator: Authenticator
     spans: SpanFactory | None
     """None when nothing is exported: calls then cost no span."""
@@ -52,7 +55,7 @@ class Pipeline:
         """The method with everything around it, from bytes to bytes."""
         if method.unary is not None:
             unary = _Unary(self, method, method.unary)
-            return grpc.unary_unary_rpc_method_handler(unary.serve)
+            return grpc.stream_unary_rpc_method_handler(unary.serve)
         assert method.streaming is not None
         session = _Session(self, method, method.streaming)
         return grpc.stream_stream_rpc_method_handler(session.serve)
@@ -116,31 +119,53 @@ class _Rpc:
 
 
 class _Unary(_Rpc):
+    """One request, one answer; to gRPC a stream, whose message is read when there is room."""
+
     def __init__(self, shared: Pipeline, method: Method, handler: Unary) -> None:
         super().__init__(shared, method, streaming=False)
         self._handler = handler
         self._default_deadline_s = shared.default_deadline_ms / 1000
 
-    async def serve(self, raw: bytes, context: Context) -> bytes:
-        return await self._framed(self._answer, raw, context)
+    async def serve(self, frames: AsyncIterator[bytes], context: Context) -> bytes:
+        return await self._framed(self._answer, frames, context)
 
     async def _answer(
-        self, raw: bytes, context: Context, metadata: Metadata, call: OpenCall
+        self, _frames: AsyncIterator[bytes], context: Context, metadata: Metadata, call: OpenCall
     ) -> bytes:
         await self._admit(context, metadata, call)
-        request = self._valid(raw)
-        # A deadline that the caller set is kept by gRPC, which cancels this task.
-        if context.time_remaining() is None:
-            response = await self._within_default_deadline(request, context)
-        else:
-            response = await self._handler(request, context)
+        held = await self._shared.room.enter()
+        try:
+            response = await self._response(held, context)
+        finally:
+            held.shrink(0)
         return response.SerializeToString()
 
-    async def _within_default_deadline(self, request: Message, context: Context) -> Message:
+    async def _response(self, held: Held, context: Context) -> Message:
+        # A deadline that the caller set is kept by gRPC, which cancels this task.
+        remaining_s: float | None = context.time_remaining()
+        if remaining_s is None:
+            return await self._within_default_deadline(self._served(held, context))
+        if remaining_s <= self._default_deadline_s:
+            return await self._served(held, context)
+        # Who has long, and stalls while he sends, would hold his room as long.
+        request = await self._within_default_deadline(self._read(held, context))
+        return await self._handler(request, context)
+
+    async def _served(self, held: Held, context: Context) -> Message:
+        return await self._handler(await self._read(held, context), context)
+
+    async def _read(self, held: Held, context: Context) -> Message:
+        raw: object = await context.read()
+        if not isinstance(raw, bytes):
+            raise FieldInvalid(violations=[("request", "must be sent")])
+        held.shrink(len(raw))
+        return self._valid(raw)
+
+    async def _within_default_deadline(self, work: Coroutine[Any, Any, Message]) -> Message:
         deadline = asyncio.timeout(self._default_deadline_s)
         try:
             async with deadline:
-                return await self._handler(request, context)
+                return await work
         except TimeoutError as error:
             if deadline.expired():
                 raise DeadlineTooShort from error

@@ -22,6 +22,8 @@ PING_TIMEOUT_MS = 5_000
 
 CLIENT_PINGS_APART_MS = 5_000
 
+UNCOMPRESSED_ALONE = 1 << grpc.Compression.NoCompression.value
+
 log = structlog.get_logger(__name__)
 
 
@@ -91,6 +93,8 @@ def server_options(settings: RuntimeSettings) -> list[tuple[str, int]]:
     """gRPC's own knobs, all times in ms."""
     return [
         ("grpc.max_receive_message_length", settings.message_limit_bytes),
+        # gRPC holds a compressed message to that limit before it opens it: none is taken.
+        ("grpc.compression_enabled_algorithms_bitset", UNCOMPRESSED_ALONE),
         ("grpc.max_concurrent_streams", settings.concurrent_rpcs_max),
         # Two processes on one port would share its calls by chance.
         ("grpc.so_reuseport", 0),

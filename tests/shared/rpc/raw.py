@@ -14,6 +14,7 @@ from tests.shared.rpc.served import Served
 GET_INTENT = "/fencepost.dispatcher.v1.IntentService/GetIntent"
 
 Unary = aio.UnaryUnaryMultiCallable[bytes, bytes]
+Stream = aio.StreamUnaryMultiCallable[bytes, bytes]
 
 
 @asynccontextmanager

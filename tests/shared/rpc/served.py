@@ -22,6 +22,7 @@ from shared.rpc.caller import scope_name
 from shared.rpc.key_store import KeyRow
 from shared.rpc.open_calls import OpenCalls
 from shared.rpc.pipeline import Pipeline
+from shared.rpc.request_room import RequestRoom
 from shared.rpc.server import RpcServer
 from shared.rpc.server_info import ServerInfo, ServerInfoServicer, limits_of
 from shared.rpc.server_span import SpanFactory
@@ -181,6 +182,10 @@ async def serving(
     calls = OpenCalls(concurrent_rpcs_max=settings.concurrent_rpcs_max)
     pipeline = Pipeline(
         calls=calls,
+        room=RequestRoom(
+            bytes_max=settings.request_buffer_bytes_max,
+            message_limit_bytes=settings.message_limit_bytes,
+        ),
         authenticator=Authenticator(
             lookup or keys.lookup,
             cache_ms=settings.key_cache_ms,
