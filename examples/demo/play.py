@@ -20,6 +20,7 @@ from fencepost.watchdog.v1 import watchdog_pb2
 from fencepost.watchdog.v1.watchdog_pb2_grpc import WatchdogServiceStub
 
 from examples.demo.cast import ENDPOINT, TENANT, WEBHOOK_SECRET, Cast
+from examples.demo.trace import is_whole
 from examples.scripted_forge.client import PostedReview
 from examples.trace_receiver.client import ExportedSpan
 from shared.schema.grants import Service
@@ -28,9 +29,6 @@ T = TypeVar("T")
 
 TRACED_WITHIN_S = 10.0
 LOOK_AGAIN_S = 0.05
-
-TRACED = frozenset({"ingress", "dispatcher", "publisher", "demo-bot"})
-"""Services that the one trace must tell of."""
 
 
 class StepFailedError(Exception):
@@ -149,18 +147,6 @@ class Play:
                 raise StepFailedError(f"Waited {within_s:.0f} s in vain for {what}.")
             threading.Event().wait(LOOK_AGAIN_S)
         return seen
-
-
-def is_whole(spans: Sequence[ExportedSpan]) -> bool:
-    """Whether every service told its part: each span's parent came, and the end of each flush."""
-    known = {span.span_id for span in spans}
-    parents = {span.parent_span_id for span in spans if span.parent_span_id}
-    sent = {
-        span.span_id
-        for span in spans
-        if (span.service_name, span.name) == ("demo-bot", "checkpoint.flush")
-    }
-    return sent <= parents <= known and {span.service_name for span in spans} >= TRACED
 
 
 def ask_timeline(cast: Cast, **subject: str) -> watchdog_pb2.GetTimelineResponse:

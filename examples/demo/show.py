@@ -21,12 +21,14 @@ def show(cast: Cast, play: Play) -> list[str]:
     say(f"Posting {cast.pull.url} as a signed webhook, twice …")
     try:
         story = play.perform()
-    except (httpx.HTTPError, FencepostError) as unanswered:
-        # Whose end it was says more than the call that met it.
+        print(show_timeline(cast, story.delivery_id))
+        figures = measure(cast, story)
+    except (StepFailedError, httpx.HTTPError, FencepostError) as failure:
+        # Whose end it was says more than the step that met it.
         cast.must_be_alive()
-        raise StepFailedError(f"A call was not answered: {unanswered}") from unanswered
-    print(show_timeline(cast, story.delivery_id))
-    figures = measure(cast, story)
+        if isinstance(failure, StepFailedError):
+            raise
+        raise StepFailedError(f"A call was not answered: {failure}") from failure
     faults = wrong(figures, story, cast)
     for fault in faults:
         say(f"FAILED: {fault}.")

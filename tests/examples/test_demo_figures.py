@@ -12,10 +12,11 @@ import pytest
 from fencepost.watchdog.v1 import watchdog_pb2
 
 from examples.demo.cast import PAYLOAD, Cast, Pull
-from examples.demo.figures import PARTS, Figures, proportional_set_size_mb, wrong
-from examples.demo.play import TRACED, Answer, StepFailedError, Story, is_whole
+from examples.demo.figures import Figures, proportional_set_size_mb, wrong
+from examples.demo.play import Answer, StepFailedError, Story
 from examples.scripted_forge.client import PostedReview
 from examples.trace_receiver.client import ExportedSpan
+from tests.examples.path_spans import path_spans
 
 PULL = Pull.of(PAYLOAD.read_bytes())
 RIGHT = Figures(
@@ -32,56 +33,9 @@ RIGHT = Figures(
 )
 
 
-def flush_span(number: int) -> ExportedSpan:
-    """One side's span of a flush."""
-    return ExportedSpan(
-        trace_id="1" * 32,
-        span_id=f"{number:016x}",
-        parent_span_id="",
-        name="checkpoint.flush",
-        kind="INTERNAL",
-        service_name="demo-bot",
-        start_ns=0,
-        end_ns=1,
-        status="OK",
-        status_message="",
-        attributes={},
-        links=(),
-        events=(),
-    )
-
-
 def review(body: str) -> PostedReview:
     """A review as the forge lists it."""
     return PostedReview(1, "fencepost[bot]", "COMMENTED", body, PULL.head_sha, "http://forge/1")
-
-
-ABOVE = {
-    "intent.dispatch": "webhook",
-    "run container-dispatch": "intent.dispatch",
-    "checkpoint.flush of demo-bot": "run container-dispatch",
-    "checkpoint.flush of dispatcher": "checkpoint.flush of demo-bot",
-    "publication": "run container-dispatch",
-}
-"""What each step's span is a child of."""
-
-
-def parts() -> list[ExportedSpan]:
-    """A whole trace of the path's steps, as many as there must be of each."""
-    made: dict[str, list[ExportedSpan]] = {}
-    for (service, name), wanted in PARTS.items():
-        step = f"{name} of {service}" if name == "checkpoint.flush" else name
-        above = made.get(ABOVE.get(step, ""), [])
-        made[step] = [
-            replace(
-                flush_span(16 * len(made) + n),
-                service_name=service,
-                name=name,
-                parent_span_id=above[n % len(above)].span_id if above else "",
-            )
-            for n in range(wanted)
-        ]
-    return [span for spans in made.values() for span in spans]
 
 
 def told(
@@ -96,7 +50,7 @@ def told(
         second=Answer(status=200, outcome="DUPLICATE"),
         events=[watchdog_pb2.TimelineEvent(kind="lease.granted", ids={"epoch": "1"})],
         reviews=[review(body)],
-        spans=list(parts() if spans is None else spans),
+        spans=list(path_spans() if spans is None else spans),
     )
 
 
@@ -134,29 +88,16 @@ def test_a_review_without_evidence_is_named() -> None:
     assert fault == "the review must carry its evidence"
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_step_without_its_span_is_named(part: tuple[str, str]) -> None:
-    service, name = part
-    spans = parts()
-    spans.remove(next(each for each in spans if (each.service_name, each.name) == part))
-    faults = wrong(RIGHT, told(spans), stage())
-    assert f"the trace must have {PARTS[part]} {name} of {service}" in faults
-
-
-def test_a_step_that_was_done_twice_is_named() -> None:
-    again = replace(parts()[0], span_id="f" * 16)
-    (fault,) = wrong(RIGHT, told([*parts(), again]), stage())
-    assert fault == "the trace must have 1 webhook of ingress"
-
-
 def test_a_trace_with_a_gap_is_named() -> None:
-    gap = replace(parts()[0], service_name="ingress", name="SELECT", parent_span_id="f" * 16)
-    (fault,) = wrong(RIGHT, told([*parts(), replace(gap, span_id="e" * 16)]), stage())
+    gap = replace(path_spans()[0], span_id="e" * 16, name="SELECT", parent_span_id="f" * 16)
+    (fault,) = wrong(RIGHT, told([*path_spans(), gap]), stage())
     assert fault.startswith("the trace must be whole")
 
 
-def test_a_span_that_came_twice_is_one() -> None:
-    assert wrong(RIGHT, told([*parts(), *parts()]), stage()) == []
+def test_a_step_that_the_trace_does_not_tell_is_named() -> None:
+    again = replace(path_spans()[0], span_id="e" * 16)
+    (fault,) = wrong(RIGHT, told([*path_spans(), again]), stage())
+    assert fault == "the trace must have 1 webhook of ingress below nothing"
 
 
 def test_memory_that_cannot_be_read_is_no_small_memory() -> None:
@@ -167,15 +108,3 @@ def test_memory_that_cannot_be_read_is_no_small_memory() -> None:
             proportional_set_size_mb(ended.pid)
     finally:
         ended.wait()
-
-
-def test_a_trace_is_whole_with_every_service_every_parent_and_the_end_of_each_flush() -> None:
-    flush = flush_span(98)
-    spans = [
-        replace(flush_span(number), service_name=name, name="call", parent_span_id=flush.span_id)
-        for number, name in enumerate(sorted(TRACED))
-    ]
-    assert is_whole([flush, *spans])
-    assert not is_whole([flush, *spans[:-1]])
-    assert not is_whole([flush, *spans, flush_span(99)])
-    assert not is_whole([flush, *spans, replace(spans[0], parent_span_id="f" * 16)])
