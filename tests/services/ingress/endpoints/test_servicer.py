@@ -82,7 +82,7 @@ def posted(door: Door, path: str, secret: str, delivery_id: str, *, at: str | No
 
 @pytest.mark.guarantee("I5", "K2")
 async def test_from_declared_to_disabled(door: Door, stub: Any, tenant: str) -> None:
-    ids = {"bot_ids": [7], "trusted_ids": [9]}
+    ids: dict[str, Any] = {"bot_ids": [7], "trusted_ids": [9]}
     declared = endpoint(**ids, wanted_events=["pull_request"], body_limit_bytes=60_000)
     request = pb.PutEndpointRequest(endpoint=declared, secret=SECRET)
     made = await stub.PutEndpoint(request)
