@@ -82,6 +82,11 @@ class Course:
         """What is unwanted by now."""
         return _marks(self.key, self.known, self.abandoned_through)
 
+    @property
+    def unrecorded_heads(self) -> list[Head]:
+        """Those that became current in this list; the first of all stands with the row."""
+        return [head for head in self.heads if head.generation > self.before.superseded_through + 1]
+
     def was_current(self, head_sha: str) -> bool:
         """Whether the head became current in this list."""
         return any(head.head_sha == head_sha for head in self.heads)
@@ -191,5 +196,5 @@ async def _record(tx: Transaction, courses: Collection[Course]) -> None:
     if writes := [course.write for course in courses if course.write is not None]:
         moved = await store.update_change_requests(tx, writes)
         assert moved == len(writes), "a locked change request went on without us"
-    if heads := [head for course in courses for head in course.heads]:
+    if heads := [head for course in courses for head in course.unrecorded_heads]:
         store.insert_heads(tx, heads)

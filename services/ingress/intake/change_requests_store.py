@@ -83,30 +83,40 @@ class _Key:
 
 
 _INSERT_CHANGE_REQUESTS = statement("""
-    INSERT INTO change_requests (tenant, forge_instance, repo_id, number, forge, repo_name, url,
-        base_ref, head_sha, generation, superseded_through, abandoned_through, state,
-        forge_updated_at)
-    SELECT n.tenant, n.forge_instance, n.repo_id, n.number, n.forge, n.repo_name, n.url,
-        n.base_ref, n.head_sha, n.generation, n.generation - 1, n.abandoned_through, n.state,
-        n.forge_updated_at
-    FROM unnest(
-        %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
-        %(numbers)s::bigint[], %(forges)s::text[], %(repo_names)s::text[], %(urls)s::text[],
-        %(base_refs)s::text[], %(head_shas)s::text[], %(generations)s::bigint[],
-        %(abandoned_through)s::bigint[], %(states)s::text[],
-        %(forge_updated_at)s::timestamptz[]
-    ) AS n (tenant, forge_instance, repo_id, number, forge, repo_name, url, base_ref, head_sha,
-        generation, abandoned_through, state, forge_updated_at)
-    ORDER BY n.tenant, n.forge_instance, n.repo_id, n.number
-    ON CONFLICT (tenant, forge_instance, repo_id, number) DO NOTHING
-    RETURNING tenant, forge_instance, repo_id, number
+    WITH made AS (
+        INSERT INTO change_requests (tenant, forge_instance, repo_id, number, forge, repo_name, url,
+            base_ref, head_sha, generation, superseded_through, abandoned_through, state,
+            forge_updated_at)
+        SELECT n.tenant, n.forge_instance, n.repo_id, n.number, n.forge, n.repo_name, n.url,
+            n.base_ref, n.head_sha, n.generation, n.generation - 1, n.abandoned_through, n.state,
+            n.forge_updated_at
+        FROM unnest(
+            %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
+            %(numbers)s::bigint[], %(forges)s::text[], %(repo_names)s::text[], %(urls)s::text[],
+            %(base_refs)s::text[], %(head_shas)s::text[], %(generations)s::bigint[],
+            %(abandoned_through)s::bigint[], %(states)s::text[],
+            %(forge_updated_at)s::timestamptz[]
+        ) AS n (tenant, forge_instance, repo_id, number, forge, repo_name, url, base_ref, head_sha,
+            generation, abandoned_through, state, forge_updated_at)
+        ORDER BY n.tenant, n.forge_instance, n.repo_id, n.number
+        ON CONFLICT (tenant, forge_instance, repo_id, number) DO NOTHING
+        RETURNING tenant, forge_instance, repo_id, number, generation, head_sha
+    ), heads AS (
+        INSERT INTO change_request_heads
+            (tenant, forge_instance, repo_id, number, generation, head_sha)
+        SELECT * FROM made
+    )
+    SELECT tenant, forge_instance, repo_id, number FROM made
 """)
 
 
 async def insert_change_requests(
     tx: Transaction, writes: Sequence[ChangeRequestWrite]
 ) -> set[KeyParts]:
-    """Records those nobody told of, and so locks them; where a rival was first it is missing."""
+    """Records those nobody told of, each with its head, and so locks them.
+
+    Where a rival was first it is missing.
+    """
     rows = await tx.all(
         _INSERT_CHANGE_REQUESTS, _Key, forges=[write.forge for write in writes], **_values(writes)
     )

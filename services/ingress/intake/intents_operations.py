@@ -69,7 +69,9 @@ async def make(
             await _meet(tx, left)
     if any(wish.is_open for wish in wishes):
         raise Overloaded
-    _place(tx, [wish for wish in wishes if wish.intent_id is not None])
+    made = [wish for wish in wishes if wish.intent_id is not None]
+    if headless := [wish for wish in made if wish.intent.head_sha is None]:
+        store.insert_waiting(tx, [_placed(wish) for wish in headless])
     return {n: _work(list(own)) for n, own in groupby(wishes, key=attrgetter("n"))}
 
 
@@ -87,14 +89,6 @@ async def _meet(tx: Transaction, wishes: Sequence[_Wish]) -> None:
     met = await store.find_occupants(tx, [wish.intent for wish in wishes])
     for turn, wish in enumerate(wishes, start=1):
         wish.occupant = met.get(turn)
-
-
-def _place(tx: Transaction, made: Sequence[_Wish]) -> None:
-    ready = [wish for wish in made if wish.intent.head_sha is not None]
-    if ready:
-        store.insert_ready(tx, [_placed(wish) for wish in ready])
-    if headless := [wish for wish in made if wish.intent.head_sha is None]:
-        store.insert_waiting(tx, [_placed(wish) for wish in headless])
 
 
 def _placed(wish: _Wish) -> tuple[str, int]:

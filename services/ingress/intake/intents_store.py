@@ -39,26 +39,41 @@ class Made:
 
 
 # Two unique indexes may conflict: that of keys, and that of commands, whose key has no head yet.
+# The markers gave the transaction its xid before this draws numbers of ready, as Q11 asks.
 _INSERT_INTENTS = statement("""
-    INSERT INTO intents (tenant, queue, key, key_label, action, generation, forge_instance,
-        repo_id, number, head_sha, suffix, delivery_seq, content_type, traceparent)
-    SELECT n.tenant, n.queue, n.key, n.key_label, n.action, n.generation, n.forge_instance,
-        n.repo_id, n.number, n.head_sha, n.suffix, n.delivery_seq, n.content_type, n.traceparent
-    FROM unnest(
-        %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
-        %(numbers)s::bigint[], %(queue)s::text[], %(key)s::text[], %(key_label)s::text[],
-        %(action)s::text[], %(generation)s::bigint[], %(head_sha)s::text[], %(suffix)s::text[],
-        %(delivery_seq)s::bigint[], %(content_type)s::text[], %(traceparent)s::text[]
-    ) WITH ORDINALITY AS n (tenant, forge_instance, repo_id, number, queue, key, key_label, action,
-        generation, head_sha, suffix, delivery_seq, content_type, traceparent, turn)
-    ORDER BY n.tenant, n.key, n.action, n.generation, n.turn
-    ON CONFLICT DO NOTHING
-    RETURNING intent_id, delivery_seq, key, action
+    WITH made AS (
+        INSERT INTO intents (tenant, queue, key, key_label, action, generation, forge_instance,
+            repo_id, number, head_sha, suffix, delivery_seq, content_type, traceparent)
+        SELECT n.tenant, n.queue, n.key, n.key_label, n.action, n.generation, n.forge_instance,
+            n.repo_id, n.number, n.head_sha, n.suffix, n.delivery_seq, n.content_type,
+            n.traceparent
+        FROM unnest(
+            %(tenants)s::text[], %(forge_instances)s::text[], %(repo_ids)s::bigint[],
+            %(numbers)s::bigint[], %(queue)s::text[], %(key)s::text[], %(key_label)s::text[],
+            %(action)s::text[], %(generation)s::bigint[], %(head_sha)s::text[],
+            %(suffix)s::text[], %(delivery_seq)s::bigint[], %(content_type)s::text[],
+            %(traceparent)s::text[]
+        ) WITH ORDINALITY AS n (tenant, forge_instance, repo_id, number, queue, key, key_label,
+            action, generation, head_sha, suffix, delivery_seq, content_type, traceparent, turn)
+        ORDER BY n.tenant, n.key, n.action, n.generation, n.turn
+        ON CONFLICT DO NOTHING
+        RETURNING intent_id, tenant, queue, priority, key, action, delivery_seq, head_sha
+    ), placed AS (
+        INSERT INTO ready (queue, priority, tenant, intent_id, key, action)
+        SELECT queue, priority, tenant, intent_id, key, action
+        FROM made
+        WHERE head_sha IS NOT NULL
+        ORDER BY delivery_seq, intent_id
+    )
+    SELECT intent_id, delivery_seq, key, action FROM made
 """)
 
 
 async def insert_intents(tx: Transaction, writes: Sequence[IntentWrite]) -> list[Made]:
-    """Occupies keys, the first of a list for each; a refused one is missing. Keeps I6, I13."""
+    """Occupies keys, the first of a list for each; a refused one is missing. Keeps I6, I13.
+
+    Those with heads may be granted, in the order of their deliveries.
+    """
     listed = by_column(writes)
     del listed["change_request"]
     change_requests = columns(write.change_request for write in writes)

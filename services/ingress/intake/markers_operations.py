@@ -29,13 +29,15 @@ class Marked:
 
 
 async def mark(tx: Transaction, items: Sequence[Item], ttl_seconds: int) -> Marked:
-    """Of several items with one id the first takes it."""
+    """Of several items with one id the first takes it; numbers rise as the list goes on."""
     first: dict[DeliveryKey, int] = {}
     for n, item in enumerate(items):
         first.setdefault(_key(item), n)
     wanted = {key: items[n].body_sha256 for key, n in first.items()}
     taken, held = await _take(tx, wanted, ttl_seconds)
-    fresh = {n: Fresh(items[n], taken[key]) for key, n in first.items() if key in taken}
+    free = [n for key, n in first.items() if key in taken]
+    numbers = sorted(taken.values())
+    fresh = {n: Fresh(items[n], number) for n, number in zip(free, numbers, strict=True)}
     others = [n for n in range(len(items)) if n not in fresh]
     bodies = {**held, **{key: wanted[key] for key in taken}}
     same = frozenset(n for n in others if bodies[_key(items[n])] == items[n].body_sha256)

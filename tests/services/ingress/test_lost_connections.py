@@ -18,10 +18,9 @@ FIRST = (b"BEGIN", b"INSERT INTO delivery_markers")
 MIDDLE = (
     b"FOR UPDATE",
     b"INSERT INTO change_requests",
-    b"INSERT INTO change_request_heads",
     b"INSERT INTO intents",
 )
-WITH_COMMIT = (b"INSERT INTO ready", b"INSERT INTO deliveries", COMMIT)
+WITH_COMMIT = (b"INSERT INTO deliveries", COMMIT)
 ALL = dict.fromkeys(INTAKE_TABLES, 1)
 
 

@@ -1,6 +1,7 @@
 """Guards of single statements, as ingress's own role: what must not move stays."""
 
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -133,14 +134,16 @@ async def test_an_occupied_key_makes_no_second_intent_and_its_first_wish_wins(de
     made = await database.run(lambda tx: intents_store.insert_intents(tx, wishes))
     assert [row.delivery_seq for row in made] == [1, 1]
     assert await database.run(lambda tx: intents_store.insert_intents(tx, wishes)) == []
-    first, _ = made
+    ready = [(row["intent_id"], row["attempts"]) for row in await desk.rows.all("ready")]
+    assert sorted(ready) == [(row.intent_id, 0) for row in made]
 
-    async def place(tx: Transaction) -> None:
-        intents_store.insert_ready(tx, [("acme", first.intent_id)])
 
-    await database.run(place)
-    ready = await desk.rows.one("ready")
-    assert (ready["intent_id"], ready["attempts"]) == (first.intent_id, 0)
+async def test_intents_are_ready_in_the_order_of_their_deliveries(desk: Desk) -> None:
+    keys = ["c", "a", "b"]
+    wishes = [INTENT._replace(delivery_seq=n, key=key) for n, key in enumerate(keys, start=1)]
+    await desk.intake.database.run(lambda tx: intents_store.insert_intents(tx, wishes))
+    ready = sorted(await desk.rows.all("ready"), key=itemgetter("number"))
+    assert [row["key"] for row in ready] == keys
 
 
 @pytest.mark.guarantee("X2")
