@@ -71,7 +71,14 @@ class Session:
         local = {} if settings.database_prepare else chosen
         return cls(
             conninfo=make_conninfo(
-                "", **{**TCP_OPTIONS, **theirs, "application_name": application_name}
+                "",
+                **{
+                    **TCP_OPTIONS,
+                    **theirs,
+                    "application_name": application_name,
+                    # Arrays of text are written in it, whatever the environment asks for.
+                    "client_encoding": "UTF8",
+                },
             ),
             place=f"{theirs.get('host', '')}:{theirs.get('port', '')}/{theirs.get('dbname', '')}",
             application_name=application_name,

@@ -120,6 +120,15 @@ def test_arrays_travel_in_binary(values: list[object]) -> None:
     assert sent.formats == [Format.BINARY]
 
 
+async def test_text_keeps_its_letters_whatever_encoding_the_environment_asks_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    st = statement("SELECT %(words)s::text[] = ARRAY[U&'Gr\\00F6\\00DFe', U&'\\2603'] AS same")
+    async with Database.create(settings_for(url), application_name="test") as db:
+        assert await db.read(lambda tx: tx.one(st, bool, words=["Größe", "☃"])) is True
+
+
 async def test_an_enum_is_sent_as_its_text(db: Database) -> None:
     st = statement("SELECT %(colour)s::text = 'red' AS same")
     assert await db.read(lambda tx: tx.one(st, bool, colour=Colour.RED)) is True
