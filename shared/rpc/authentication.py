@@ -112,6 +112,10 @@ class Authenticator:
                 self._remember(key_id, entry)
                 answer.set_result(entry)
         except Exception as error:  # noqa: BLE001  (each waiting call fails with what went wrong)
+            if isinstance(error, DatabaseUnavailable):
+                # Whoever came meanwhile would wait as long for the same answer.
+                answers.update(self._wanted)
+                self._wanted.clear()
             for answer in answers.values():
                 answer.set_exception(error)
                 # A caller that is gone by now leaves nobody to look at it.

@@ -167,6 +167,27 @@ async def test_a_database_that_is_away_never_makes_a_good_key_unknown() -> None:
     await trusted.caller(bearer(other))
 
 
+async def test_what_is_wanted_while_the_database_is_silent_fails_with_it() -> None:
+    """Else made-up keys would pile up for as long as it is silent, a lookup's share at a time."""
+    asked, silence = asyncio.Event(), asyncio.Event()
+
+    async def lookup(_: Sequence[str]) -> list[KeyRow]:
+        asked.set()
+        await silence.wait()
+        raise DatabaseUnavailable
+
+    trusted = authenticator_by(lookup)
+    first = asyncio.create_task(trusted.caller(bearer(new_credential().text)))
+    await asked.wait()
+    asked.clear()
+    others = [asyncio.create_task(trusted.caller(bearer(new_credential().text))) for _ in range(9)]
+    await asyncio.sleep(0)
+    silence.set()
+    told = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [type(each) for each in told] == [DatabaseUnavailable] * 10
+    assert not asked.is_set()
+
+
 async def test_one_callers_going_away_takes_no_answer_from_the_others() -> None:
     keys = Keys()
     asked, answer = asyncio.Event(), asyncio.Event()
