@@ -70,6 +70,7 @@ class WorkSession:
         self._ending = False
         self._lost_grant_id = ""
         self._grants_wait = False
+        self._heartbeats_lost = False
         self._heard = asyncio.Event()
         self._out: asyncio.Queue[Outgoing] = asyncio.Queue(FRAMES_WAITING_MAX)
 
@@ -165,10 +166,12 @@ class WorkSession:
         try:
             await self._operations.heard(self._stream, draining=self._ending)
         except (DatabaseUnavailable, Overloaded) as away:
-            log.warning(
-                "a heartbeat was not recorded", session_id=self._session.session_id, why=str(away)
-            )
+            if not self._heartbeats_lost:
+                session_id = self._session.session_id
+                log.warning("heartbeats are not recorded", session_id=session_id, why=str(away))
+            self._heartbeats_lost = True
             return
+        self._heartbeats_lost = False
         await self._out.put(work_pb2.WorkResponse(heartbeat_ack=work_pb2.HeartbeatAck()))
 
     async def _settle(self, settles: Sequence[work_pb2.Settle]) -> None:

@@ -155,7 +155,7 @@ async def test_a_loss_and_the_return_are_each_told_once(
 
 
 async def test_a_session_that_is_not_found_is_followed_by_a_new_one(
-    scripted: ScriptedDispatcher,
+    scripted: ScriptedDispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     scripted.interruptions.append(Draining())
     scripted.resume_refusals.append(ResourceNotFound(kind="session", name="it"))
@@ -165,6 +165,8 @@ async def test_a_session_that_is_not_found_is_followed_by_a_new_one(
     first, second, third = scripted.hellos
     assert first.session_id == second.session_id != third.session_id
     assert [hello.resume_session for hello in scripted.hellos] == [False, True, False]
+    ended = f"session {first.session_id} has ended at the dispatcher: a new one begins"
+    assert [each.message for each in caplog.records].count(ended) == 1
 
 
 async def test_a_draining_dispatcher_is_left_at_once(scripted: ScriptedDispatcher) -> None:

@@ -10,6 +10,7 @@ import pytest
 from fencepost.dispatcher.v1 import work_pb2
 from fencepost.errors import DatabaseUnavailable, Overloaded
 from opentelemetry.trace import NoOpTracer
+from structlog.testing import capture_logs
 
 from services.dispatcher.dispatch.session_servicer import WorkSession
 from services.dispatcher.dispatch.sessions_store import NewSession
@@ -190,9 +191,13 @@ async def test_a_session_outlives_an_absence_of_the_database(
         await proxy.cut()
         work = await desk.ready()
         desk.wakeups.wake_queues(["reviews"])
-        for _ in range(3):
-            worker.say(work_pb2.WorkRequest(heartbeat=work_pb2.Heartbeat()))
-        await until(worker.said.empty, what="the frames to be read")
+        with capture_logs() as logs:
+            for _ in range(3):
+                worker.say(work_pb2.WorkRequest(heartbeat=work_pb2.Heartbeat()))
+            worker.say(credit(1))
+            await until(worker.said.empty, what="the frames to be read")
+        lost = [entry for entry in logs if entry["event"] == "heartbeats are not recorded"]
+        assert len(lost) == 1
         assert not running.done()
         assert worker.dispatches() == []
         await proxy.restore()
