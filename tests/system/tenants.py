@@ -186,6 +186,16 @@ async def _arrived(rows: Rows, work: Work) -> tuple[Row, str]:
     expiry = {"expires_at": from_now(3_600_000)}
     await rows.insert("delivery_markers", **marker, **expiry)
     await rows.insert("body_markers", **marker, event=SECRET, **expiry)
+    await rows.insert(
+        "merge_groups",
+        tenant=THEIRS,
+        forge_instance="github.com",
+        repo_id=1,
+        head_sha="e" * 40,
+        numbers=[7],
+        gone_at=NOW,
+        **expiry,
+    )
     carried = ("tenant", "queue", "key", "key_label", "action", "generation", "intent_id")
     letter = {name: getattr(work, name) for name in carried}
     await rows.insert("dead_letters", **letter, attempts=1, reason=SECRET)
