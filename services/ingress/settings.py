@@ -38,11 +38,25 @@ class IngressSettings(CallerSettings):
         le=600_000,
         description="How long a webhook's body may take to come.",
     )
+    body_silence_timeout_ms: int = Field(
+        default=3000,
+        ge=100,
+        le=600_000,
+        description="How long nothing of it may come, until it has come to its end.",
+    )
+    webhook_senders_max: int = Field(
+        default=500,
+        ge=1,
+        le=10_000,
+        description="Webhooks whose bodies come at once; for one more, the one that has been "
+        "silent for the longest gives way.",
+    )
     webhook_concurrency_max: int = Field(
         default=100,
         ge=1,
         le=10_000,
-        description="Webhooks handled at once; more are answered 503 with Retry-After.",
+        description="Webhooks handled at once, counted from the end of their bodies; more are "
+        "answered 503 with Retry-After.",
     )
     webhook_buffer_bytes_max: int = Field(
         default=256 * MIB,

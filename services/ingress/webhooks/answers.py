@@ -16,9 +16,12 @@ from fencepost.errors import (
     ResourceNotFound,
     SchemaMismatch,
 )
+from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from services.ingress.submissions import Taken
+from services.ingress.webhooks.body import discard
 from services.ingress.webhooks.forge import Answer, Forge
 from shared.schema.states import DeliveryOutcome
 
@@ -37,6 +40,19 @@ _TAKEN = {
     DeliveryOutcome.DUPLICATE: Answer.DUPLICATE,
     DeliveryOutcome.IGNORED: Answer.IGNORED,
 }
+
+
+class EarlyAnswer(JSONResponse):
+    """Sent before the body is read; then what still comes is let pass, or it would not be seen."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        request = Request(scope, receive)
+        if "expect" not in request.headers:
+            await discard(request.stream())
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def taken(forge: Forge, outcome: Taken, *, delivery_id: str) -> JSONResponse:
@@ -73,9 +89,10 @@ def refused(
 
 def unauthentic(forge: Forge) -> JSONResponse:
     """The proof is missing, doubled or made with another secret; nothing else was looked at."""
-    return JSONResponse(
-        _refusal(SIGNATURE_INVALID, forge.proof), status_code=forge.statuses[Answer.UNAUTHENTIC]
-    )
+    refusal, status = _refusal(SIGNATURE_INVALID, forge.proof), forge.statuses[Answer.UNAUTHENTIC]
+    if forge.proves_body:
+        return JSONResponse(refusal, status)
+    return EarlyAnswer(refusal, status, CLOSE)
 
 
 def unknown_endpoint(refusal: ResourceNotFound) -> JSONResponse:
@@ -93,11 +110,10 @@ def away(refusal: FencepostError, *, retry_after_s: int) -> JSONResponse:
     )
 
 
-def too_slow(forge: Forge, timeout_ms: int) -> JSONResponse:
-    """The body stayed away."""
-    message = f"The body did not come within {timeout_ms} ms: nothing was stored."
+def too_slow(forge: Forge) -> JSONResponse:
+    """The body stayed away, or came so slowly that its sender gave way."""
     return JSONResponse(
-        _refusal(BODY_TOO_SLOW, message),
+        _refusal(BODY_TOO_SLOW, "The body did not come in time: nothing was stored."),
         status_code=forge.statuses[Answer.TOO_SLOW],
         headers=CLOSE,
     )

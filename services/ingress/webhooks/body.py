@@ -9,21 +9,22 @@ from fencepost.errors import BodyTooLarge
 from starlette.requests import ClientDisconnect, Request
 
 from services.ingress.large_bodies import apart
-from services.ingress.webhooks.admission import Place
+from services.ingress.webhooks.admission import HeldBytes
+from services.ingress.webhooks.senders import Senders
 
 DISCARD_TIMEOUT_S = 1.0
 
 
 class BodyTooSlowError(Exception):
-    """The body did not come in time, or not to its end."""
+    """The body did not come in time, or not to its end, or its sender gave way to another."""
 
 
 async def read_body(
     request: Request,
-    place: Place,
+    held: HeldBytes,
+    senders: Senders,
     *,
     limit_bytes: int,
-    timeout_ms: int,
     pass_on: Callable[[bytes], None] | None = None,
 ) -> bytes:
     """The raw body; raises BodyTooSlowError, and BodyTooLarge as soon as that is known.
@@ -35,11 +36,11 @@ async def read_body(
     try:
         if pass_on is None and _declared_bytes(request) > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        async with asyncio.timeout(timeout_ms / 1000):
-            return await _read(chunks, place, limit_bytes, pass_on)
+        async with senders.sending() as heard:
+            return await _read(_each(chunks, heard), held, limit_bytes, pass_on)
     except BodyTooLarge:
         if "expect" not in request.headers:
-            await _discard(chunks)
+            await discard(chunks)
         raise
     except TimeoutError:
         raise BodyTooSlowError from None
@@ -47,9 +48,15 @@ async def read_body(
         raise BodyTooSlowError from None
 
 
+async def _each(chunks: AsyncIterator[bytes], heard: Callable[[], None]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        heard()
+        yield chunk
+
+
 async def _read(
     chunks: AsyncIterator[bytes],
-    place: Place,
+    held: HeldBytes,
     limit_bytes: int,
     pass_on: Callable[[bytes], None] | None,
 ) -> bytes:
@@ -64,12 +71,12 @@ async def _read(
                 async for more in chunks:
                     pass_on(more)
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        place.hold(len(chunk))
+        held.grow(len(chunk))
         body.write(chunk)
     return body.getvalue()
 
 
-async def _discard(chunks: AsyncIterator[bytes]) -> None:
+async def discard(chunks: AsyncIterator[bytes]) -> None:
     """Lets a sender that is still writing come to its end, so that it reads the answer."""
     try:
         async with asyncio.timeout(DISCARD_TIMEOUT_S):

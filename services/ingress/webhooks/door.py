@@ -35,7 +35,7 @@ from services.ingress.refusals import tell_refused
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import Submission, SubmissionOutcome
 from services.ingress.webhooks import answers, forgejo, gitea, github, gitlab
-from services.ingress.webhooks.admission import Admission, Place
+from services.ingress.webhooks.admission import Admission, HeldBytes
 from services.ingress.webhooks.body import BodyTooSlowError, read_body
 from services.ingress.webhooks.envelope import (
     Envelope,
@@ -44,6 +44,7 @@ from services.ingress.webhooks.envelope import (
     read_envelope,
 )
 from services.ingress.webhooks.forge import Check, Forge
+from services.ingress.webhooks.senders import Senders
 from shared import semantic
 from shared.metrics import HTTP_SERVER_DURATION
 from shared.telemetry import context_from, current_traceparent
@@ -99,6 +100,11 @@ class WebhookDoor:
             requests_max=settings.webhook_concurrency_max,
             bytes_max=settings.webhook_buffer_bytes_max,
         )
+        self._senders = Senders(
+            senders_max=settings.webhook_senders_max,
+            timeout_ms=settings.body_read_timeout_ms,
+            silence_ms=settings.body_silence_timeout_ms,
+        )
 
     def app(self) -> Starlette:
         """The application to serve."""
@@ -140,7 +146,7 @@ class WebhookDoor:
             return answers.unauthentic(forge)
         except BodyTooSlowError:
             tell_refused(endpoint.name, answers.BODY_TOO_SLOW, "its body did not come in time")
-            return answers.too_slow(forge, self._settings.body_read_timeout_ms)
+            return answers.too_slow(forge)
         except FencepostError as refusal:
             tell_refused(endpoint.name, refusal.reason, str(refusal))
             return self._refused(request, forge, refusal)
@@ -169,33 +175,36 @@ class WebhookDoor:
     ) -> SubmissionOutcome:
         """What became of it; where its forge is not told of a refusal, that is kept first."""
         check = forge.check(request.headers, endpoint.secrets)
-        with self._admission.entered() as place:
-            body, too_large = await self._read(request, endpoint, check, place)
-            await self._believe(check)
-            outcome = too_large or await self._submit(request, endpoint, forge, body)
-            if isinstance(outcome, Refusal) and forge.keeps_refused:
-                claimed = claimed_envelope(forge, request.headers, body)
-                refused = _submission(endpoint, forge, claimed, body)
-                await self._in_time(self._intake.keep_refused(refused, outcome))
+        if not forge.proves_body and not check.passed():
+            raise NotAuthenticError
+        with self._admission.holding() as held:
+            body, too_large = await self._read(request, endpoint, check, held)
+            with self._admission.handling():
+                await apart(body, lambda: check.update(body))
+                await self._believe(check)
+                outcome = too_large or await self._submit(request, endpoint, forge, body)
+                if isinstance(outcome, Refusal) and forge.keeps_refused:
+                    claimed = claimed_envelope(forge, request.headers, body)
+                    refused = _submission(endpoint, forge, claimed, body)
+                    await self._in_time(self._intake.keep_refused(refused, outcome))
         return outcome
 
     async def _read(
-        self, request: Request, endpoint: Endpoint, check: Check, place: Place
+        self, request: Request, endpoint: Endpoint, check: Check, held: HeldBytes
     ) -> tuple[bytes, BodyTooLarge | None]:
         keeps_refused = FORGES[endpoint.forge, endpoint.proof].keeps_refused
         try:
             body = await read_body(
                 request,
-                place,
+                held,
+                self._senders,
                 limit_bytes=endpoint.body_limit_bytes,
-                timeout_ms=self._settings.body_read_timeout_ms,
                 pass_on=check.update if keeps_refused else None,
             )
         except BodyTooLarge as refusal:
             if not keeps_refused:
                 raise
             return b"", refusal
-        await apart(body, lambda: check.update(body))
         return body, None
 
     async def _believe(self, check: Check) -> None:

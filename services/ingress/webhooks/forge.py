@@ -60,7 +60,8 @@ class Forge:
     `proof` tells a sender in a sentence what would have been believed; `event_named` makes the
     event's name of its header. `keeps_refused` says that an authentic webhook which is refused is
     recorded, as its sender is not told. Where the forge need not give its deliveries an id, by not
-    `ids_itself`, the body's digest is one. `proves_id` says that the proof covers the id.
+    `ids_itself`, the body's digest is one. `proves_id` says that the proof covers the id; without
+    `proves_body` the proof needs no body, so it is judged before that is read.
     """
 
     proof: str
@@ -72,3 +73,4 @@ class Forge:
     keeps_refused: bool = False
     ids_itself: bool = True
     proves_id: bool = False
+    proves_body: bool = True

@@ -99,6 +99,7 @@ BY_TOKEN = Forge(
     event_named=event_named,
     keeps_refused=True,
     ids_itself=False,
+    proves_body=False,
 )
 BY_SIGNATURE = Forge(
     proof=f"Send {ID}, {TIMESTAMP} and {SIGNATURE} once each, made just now over the raw body with "

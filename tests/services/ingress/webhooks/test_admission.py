@@ -10,29 +10,29 @@ from services.ingress.webhooks.admission import Admission
 
 def test_places_are_bounded_and_given_back() -> None:
     admission = Admission(requests_max=2, bytes_max=10)
-    with admission.entered(), admission.entered():
-        third = admission.entered()
+    with admission.handling(), admission.handling():
+        third = admission.handling()
         with pytest.raises(Overloaded):
             third.__enter__()
-    with admission.entered(), admission.entered():
+    with admission.handling(), admission.handling():
         assert admission.free_places == 0
     assert admission.free_places == 2
 
 
 def test_bytes_are_shared_and_given_back() -> None:
-    admission = Admission(requests_max=9, bytes_max=10)
-    with admission.entered() as one, admission.entered() as other:
-        one.hold(4)
-        one.hold(2)
-        other.hold(4)
+    admission = Admission(requests_max=1, bytes_max=10)
+    with admission.holding() as one, admission.holding() as other:
+        one.grow(4)
+        one.grow(2)
+        other.grow(4)
         with pytest.raises(Overloaded):
-            other.hold(1)
+            other.grow(1)
     assert admission.free_bytes == 10
 
 
 def test_what_a_failing_request_held_is_given_back() -> None:
     admission = Admission(requests_max=1, bytes_max=10)
-    with suppress(ValueError), admission.entered() as place:
-        place.hold(10)
+    with suppress(ValueError), admission.holding() as held, admission.handling():
+        held.grow(10)
         raise ValueError
     assert (admission.free_places, admission.free_bytes) == (1, 10)

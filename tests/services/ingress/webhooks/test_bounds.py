@@ -1,4 +1,4 @@
-"""The door's bounds on the wire: who stalls gives his place back, bytes count, a drain answers.
+"""The door's bounds on the wire: who stalls holds no place, bytes count, a drain answers.
 
 Each ingress has room for little, and a database in which one delivery waits for as long as a test
 wants.
@@ -26,6 +26,12 @@ PATIENT = {
     "INGRESS_DATABASE_LOCK_TIMEOUT_MS": "30000",
     "INGRESS_DATABASE_STATEMENT_TIMEOUT_MS": "30000",
 }
+STALLING = {
+    "INGRESS_WEBHOOK_CONCURRENCY_MAX": "1",
+    "INGRESS_BODY_READ_TIMEOUT_MS": "120000",
+    "INGRESS_BODY_SILENCE_TIMEOUT_MS": "120000",
+}
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 MIB = 1024 * 1024
 OTHER = pull(number=9)
 TAKEN = """
@@ -53,6 +59,19 @@ async def blocker(owner_url: str) -> AsyncIterator[Blocker]:
         yield blocker
 
 
+async def stall(ingress: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A sender of whose body the first bytes have come, and no more will."""
+    host, port = ingress.webhooks.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = head_of(OTHER, len(OTHER)).replace("host: x", "host: x\r\nexpect: 100-continue")
+    writer.write(head.encode())
+    # The door says so as it begins to read.
+    assert await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30) == CONTINUE
+    writer.write(OTHER[:10])
+    await writer.drain()
+    return reader, writer
+
+
 async def post(ingress: Served, body: bytes, delivery_id: str) -> httpx.Response:
     async with httpx.AsyncClient(timeout=30) as client:
         return await client.post(
@@ -63,25 +82,41 @@ async def post(ingress: Served, body: bytes, delivery_id: str) -> httpx.Response
 
 
 @pytest.mark.guarantee("X4")
-async def test_a_stalled_sender_holds_its_place_for_a_bounded_time(
+@pytest.mark.parametrize("stalled", [1, 50])
+async def test_stalled_senders_hold_no_place(
+    service_url: Callable[[Service], str], stalled: int
+) -> None:
+    async with served_beside(service_url("ingress"), PATIENT | STALLING) as ingress:
+        senders = [await stall(ingress) for _ in range(stalled)]
+        assert (await post(ingress, OTHER, "d-1")).status_code == 202
+        for reader, writer in senders:
+            assert not reader.at_eof()
+            writer.close()
+
+
+@pytest.mark.guarantee("X4")
+async def test_of_too_many_stalled_senders_the_first_give_way(
     service_url: Callable[[Service], str],
 ) -> None:
-    bounds = {"INGRESS_WEBHOOK_CONCURRENCY_MAX": "1", "INGRESS_BODY_READ_TIMEOUT_MS": "1500"}
+    bounds = STALLING | {"INGRESS_WEBHOOK_SENDERS_MAX": "3"}
     async with served_beside(service_url("ingress"), PATIENT | bounds) as ingress:
-        host, port = ingress.webhooks.split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(head_of(OTHER, len(OTHER)).encode() + OTHER[:10])
-        await writer.drain()
+        senders = [await stall(ingress) for _ in range(9)]
+        assert (await post(ingress, OTHER, "d-1")).status_code == 202
+        for reader, _ in senders[:6]:
+            assert (await asyncio.wait_for(reader.readline(), 30)).startswith(b"HTTP/1.1 408 ")
+        for _, writer in senders:
+            writer.close()
 
-        async def is_full() -> bool:
-            return (await post(ingress, OTHER, "d-1")).status_code == 503
 
-        async def is_free() -> bool:
-            return (await post(ingress, OTHER, "d-2")).status_code == 202
-
-        await until(is_full, what="the stalled sender to have the only place")
+@pytest.mark.guarantee("X4")
+@pytest.mark.parametrize("bound", ["BODY_READ_TIMEOUT_MS", "BODY_SILENCE_TIMEOUT_MS"])
+async def test_a_stalled_sender_is_cut_in_time(
+    service_url: Callable[[Service], str], bound: str
+) -> None:
+    bounds = STALLING | {f"INGRESS_{bound}": "1000"}
+    async with served_beside(service_url("ingress"), PATIENT | bounds) as ingress:
+        reader, writer = await stall(ingress)
         assert (await asyncio.wait_for(reader.readline(), 30)).startswith(b"HTTP/1.1 408 ")
-        await until(is_free, what="the place to be free")
         writer.close()
 
 

@@ -18,6 +18,7 @@ from tests.services.ingress.gitlab_merges import HOST, draft_ended, merge, note_
 from tests.services.ingress.pulls import A, B
 from tests.services.ingress.webhooks.gitlab_posting import PATH, GitLab, gitlab, signature
 from tests.services.ingress.webhooks.posting import LIMIT_BYTES, Change
+from tests.services.ingress.webhooks.raw_posting import raw
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -165,6 +166,18 @@ def test_what_is_not_authentic_is_answered_401_and_leaves_nothing(
     answer = hook.post(body, "unsigned", **wrong(hook, body))
     assert (answer.status_code, answer.json()["reason"]) == (401, "SIGNATURE_INVALID")
     assert hook.door.written() == before
+
+
+@pytest.mark.guarantee("I5", "X4")
+def test_a_wrong_token_is_refused_before_the_body_comes(tokens: GitLab) -> None:
+    body = merge()
+    lines = [f"POST {PATH} HTTP/1.1", "host: x", f"content-length: {len(body)}"]
+    sent = tokens.headers(body, "unread", x_gitlab_token="a guess")
+    lines += [f"{name.decode()}: {value.decode()}" for name, value in sent]
+    answer = raw(tokens.door, "\r\n".join([*lines, "", ""]), b"", close=False)
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"connection: close" in answer.lower()
+    assert b'"SIGNATURE_INVALID"' in answer
 
 
 @pytest.mark.guarantee("I5")
