@@ -4,6 +4,7 @@ Method: calls that end in every way there is; spans are kept in memory, figures 
 """
 
 import asyncio
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -25,6 +26,8 @@ from tests.shared.rpc.served import Context, Served, empty_intent
 from tests.shared.rpc.test_statuses import raising
 from tests.waiting import until
 
+Ended = Callable[[], dict[str, float]]
+
 METHOD = "fencepost.dispatcher.v1.IntentService/GetIntent"
 REQUEST = GetIntentRequest(intent_id=1)
 
@@ -42,8 +45,28 @@ def figure(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, {"method": METHOD} | labels) or 0
 
 
-async def test_a_good_call(served: Served) -> None:
-    before = figure("rpc_server_duration_seconds_count", code="OK")
+def ends() -> dict[str, float]:
+    """How many calls of the method have ended in which way so far."""
+    return {
+        sample.labels["code"]: sample.value
+        for metric in REGISTRY.collect()
+        for sample in metric.samples
+        if sample.name == "rpc_server_duration_seconds_count" and sample.labels["method"] == METHOD
+    }
+
+
+@pytest.fixture
+def ended() -> Ended:
+    """How many calls have ended in which way since the test began."""
+    before = ends()
+    return lambda: {
+        code: count - before.get(code, 0)
+        for code, count in ends().items()
+        if count != before.get(code, 0)
+    }
+
+
+async def test_a_good_call(served: Served, ended: Ended) -> None:
     await served.intent_stub().GetIntent(REQUEST)
     span = await served.span()
     assert (span.name, span.kind, span.parent) == (METHOD, SpanKind.SERVER, None)
@@ -53,7 +76,7 @@ async def test_a_good_call(served: Served) -> None:
         semantic.RPC_METHOD: METHOD,
         semantic.RPC_RESPONSE_STATUS_CODE: "OK",
     }
-    assert figure("rpc_server_duration_seconds_count", code="OK") == before + 1
+    assert ended() == {"OK": 1}
     assert figure("rpc_server_in_flight") == 0
 
 
@@ -87,7 +110,7 @@ async def test_the_span_is_a_child_of_the_callers_and_parent_of_the_methods(
     ids=["the caller's affair", "ours", "unknown"],
 )
 async def test_a_refused_call(
-    served: Served, error: Exception, code: str, reason: str, status: StatusCode
+    served: Served, ended: Ended, error: Exception, code: str, reason: str, status: StatusCode
 ) -> None:
     before = figure("rpc_server_refusals_total", reason=reason)
     served.intents.answer = raising(error)
@@ -99,10 +122,11 @@ async def test_a_refused_call(
     assert span.attributes[semantic.ERROR_TYPE] == reason
     assert span.status.status_code is status
     assert figure("rpc_server_refusals_total", reason=reason) == before + 1
+    assert ended() == {code: 1}
 
 
 async def test_a_call_whose_caller_went_away_is_cancelled_and_its_work_stops(
-    served: Served,
+    served: Served, ended: Ended
 ) -> None:
     stopped = asyncio.Event()
 
@@ -121,11 +145,12 @@ async def test_a_call_whose_caller_went_away_is_cancelled_and_its_work_stops(
     assert span.attributes is not None
     assert span.attributes[semantic.RPC_RESPONSE_STATUS_CODE] == "CANCELLED"
     assert span.status.status_code is StatusCode.UNSET
+    assert ended() == {"CANCELLED": 1}
     with pytest.raises(asyncio.CancelledError):
         await call
 
 
-async def test_a_call_whose_deadline_passed_says_so(served: Served) -> None:
+async def test_a_call_whose_deadline_passed_says_so(served: Served, ended: Ended) -> None:
     served.intents.answer = forever
     with pytest.raises(FencepostError) as refused:
         await served.intent_stub().GetIntent(REQUEST, timeout=1.0)
@@ -133,10 +158,13 @@ async def test_a_call_whose_deadline_passed_says_so(served: Served) -> None:
     span = await served.span()
     assert span.attributes is not None
     assert span.attributes[semantic.RPC_RESPONSE_STATUS_CODE] == "DEADLINE_EXCEEDED"
+    assert ended() == {"DEADLINE_EXCEEDED": 1}
     assert span.status.status_code is StatusCode.ERROR
 
 
-async def test_an_abort_by_hand_is_seen_as_what_the_caller_saw(served: Served) -> None:
+async def test_an_abort_by_hand_is_seen_as_what_the_caller_saw(
+    served: Served, ended: Ended
+) -> None:
     served.intents.answer = aborting
     with pytest.raises(FencepostError) as refused:
         await served.intent_stub().GetIntent(REQUEST)
@@ -144,15 +172,19 @@ async def test_an_abort_by_hand_is_seen_as_what_the_caller_saw(served: Served) -
     span = await served.span()
     assert span.attributes is not None
     assert span.attributes[semantic.RPC_RESPONSE_STATUS_CODE] == "DATA_LOSS"
+    assert ended() == {"DATA_LOSS": 1}
 
 
-async def test_a_cancellation_of_the_methods_own_is_no_cancelled_call(served: Served) -> None:
+async def test_a_cancellation_of_the_methods_own_is_no_cancelled_call(
+    served: Served, ended: Ended
+) -> None:
     served.intents.answer = raising(asyncio.CancelledError())
     with pytest.raises(Internal):
         await served.intent_stub().GetIntent(REQUEST)
     span = await served.span()
     assert span.attributes is not None
     assert span.attributes[semantic.RPC_RESPONSE_STATUS_CODE] == "INTERNAL"
+    assert ended() == {"INTERNAL": 1}
 
 
 async def test_a_traceparent_that_is_none_starts_a_trace_of_its_own(served: Served) -> None:
