@@ -23,4 +23,7 @@ def page_position(token: str) -> tuple[datetime, int] | None:
         received_at = _EPOCH + microseconds * _MICROSECOND
     except (ValueError, binascii.Error, OverflowError):
         return None
-    return (received_at, delivery_seq) if 0 < delivery_seq <= _INT64_MAX else None
+    # int() also reads what is never written: "1_0", "+1", "01".
+    given_out = token == page_token(received_at, delivery_seq)
+    fits = received_at >= _EPOCH and 0 < delivery_seq <= _INT64_MAX
+    return (received_at, delivery_seq) if given_out and fits else None

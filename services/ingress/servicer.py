@@ -1,7 +1,8 @@
 """IngressService: protobuf in, protobuf out, for the caller's tenant."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import Literal
 
 from fencepost.common.v1 import key_pb2
 from fencepost.errors import FieldInvalid, Refusal, ResourceNotFound
@@ -20,6 +21,7 @@ from services.ingress.list_store import DeliveryFilter
 from services.ingress.operations import Intake
 from services.ingress.submissions import Match, Submission, SubmissionOutcome, Taken
 from shared.rpc.caller import current_caller
+from shared.rpc.moments import moment
 from shared.schema.states import DeliveryOutcome
 from shared.telemetry import current_traceparent
 
@@ -168,10 +170,8 @@ def _filter(request: ingress_pb2.ListDeliveriesRequest, *, tenant: str) -> Deliv
         endpoint=request.endpoint or None,
         outcome=_OUTCOMES_BY_NUMBER.get(request.outcome),
         event=request.event or None,
-        received_from=_moment(request.received_from) if request.HasField("received_from") else None,
-        received_before=_moment(request.received_before)
-        if request.HasField("received_before")
-        else None,
+        received_from=_moment(request, "received_from"),
+        received_before=_moment(request, "received_before"),
         forge_instance=pull.forge_instance if of_pull else None,
         repo_id=pull.repo_id if of_pull else None,
         number=pull.number if of_pull else None,
@@ -179,8 +179,10 @@ def _filter(request: ingress_pb2.ListDeliveriesRequest, *, tenant: str) -> Deliv
     )
 
 
-def _moment(stamp: Timestamp) -> datetime:
-    return stamp.ToDatetime(UTC)
+def _moment(
+    request: ingress_pb2.ListDeliveriesRequest, field: Literal["received_from", "received_before"]
+) -> datetime | None:
+    return moment(getattr(request, field), field) if request.HasField(field) else None
 
 
 def _response(taken: Taken) -> ingress_pb2.SubmitDeliveryResponse:

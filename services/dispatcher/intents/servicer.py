@@ -1,7 +1,7 @@
 """IntentService: protobuf in, protobuf out."""
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import datetime
 
 from fencepost.common.v1 import key_pb2
 from fencepost.dispatcher.v1 import intents_pb2, intents_pb2_grpc
@@ -13,6 +13,7 @@ from services.dispatcher.intents.operations import Enqueue, IntentOperations
 from services.dispatcher.intents.store import IntentView, NewIntent
 from shared.keys import Key
 from shared.rpc.caller import current_caller
+from shared.rpc.moments import moment
 from shared.telemetry import current_traceparent
 
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
@@ -56,18 +57,23 @@ def _enqueue(request: intents_pb2.EnqueueIntentsRequest, *, tenant: str) -> Enqu
         tenant=tenant,
         request_id=request.request_id,
         digest=hashlib.sha256(request.SerializeToString(deterministic=True)).digest(),
-        intents=[_new_intent(intent, traceparent) for intent in request.intents],
+        intents=[
+            _new_intent(intent, f"intents[{at}]", traceparent)
+            for at, intent in enumerate(request.intents)
+        ],
     )
 
 
-def _new_intent(intent: intents_pb2.NewIntent, traceparent: str) -> NewIntent:
+def _new_intent(intent: intents_pb2.NewIntent, path: str, traceparent: str) -> NewIntent:
     return NewIntent(
         queue=intent.queue,
         key=_key(intent.key) if intent.HasField("key") else None,
         label=intent.key.label,
         action=intent.action,
         priority=intent.priority,
-        not_before=intent.not_before.ToDatetime(UTC) if intent.HasField("not_before") else None,
+        not_before=moment(intent.not_before, f"{path}.not_before")
+        if intent.HasField("not_before")
+        else None,
         payload=intent.payload,
         content_type=intent.content_type or DEFAULT_CONTENT_TYPE,
         schema_name=intent.schema_name,

@@ -17,7 +17,7 @@ def page_position(token: str) -> tuple[str, str] | None:
     """The position that a token names. None: it was never given out."""
     try:
         match json.loads(base64.urlsafe_b64decode(token.encode())):
-            case [str(tenant), str(forge_instance)] if "\0" not in tenant + forge_instance:
+            case [str(tenant), str(forge_instance)] if (tenant + forge_instance).isprintable():
                 return tenant, forge_instance
             case _:
                 return None

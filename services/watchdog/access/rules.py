@@ -82,4 +82,6 @@ def page_position(token: str) -> tuple[datetime, str] | None:
         created_at = _EPOCH + int(microseconds) * _MICROSECOND
     except (ValueError, binascii.Error, OverflowError):
         return None
-    return (created_at, key_id) if separator else None
+    # int() also reads what is never written: "1_0", "+1", "01".
+    given_out = token == page_token(created_at, key_id) and "\0" not in key_id
+    return (created_at, key_id) if separator and given_out else None

@@ -28,7 +28,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"fencepost/watchdog/v1/access.proto\x12\x15\x66\x65ncepost.watchdog.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n\x10\x43reateKeyRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12\x19\n\x05label\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01\x12\x43\n\x06scopes\x18\x03 \x03(\x0e\x32\x1a.fencepost.common.v1.ScopeB\x17\xbaH\x14\x92\x01\x11\x08\x01\x10\x14\x18\x01\"\t\x82\x01\x06\x10\x01 \x00 \x0b\x12\x36\n\tvalid_for\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\xbaH\x05\xaa\x01\x02*\x00\"S\n\x11\x43reateKeyResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\x12\x12\n\ncredential\x18\x02 \x01(\t\"\x93\x01\n\x10RotateKeyRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12\x19\n\x06key_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(\x12;\n\x07overlap\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\xbaH\x0c\xaa\x01\t\"\x05\x08\x80\x9a\x9e\x01\x32\x00\"S\n\x11RotateKeyResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\x12\x12\n\ncredential\x18\x02 \x01(\t\"-\n\x10RevokeKeyRequest\x12\x19\n\x06key_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(\"?\n\x11RevokeKeyResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\"N\n\x0fListKeysRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\"X\n\x10ListKeysResponse\x12+\n\x04keys\x18\x01 \x03(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd6\x01\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12*\n\x06scopes\x18\x04 \x03(\x0e\x32\x1a.fencepost.common.v1.Scope\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07\x65nds_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0crotated_from\x18\x07 \x01(\t2\xa4\x03\n\rAccessService\x12\x64\n\tCreateKey\x12\'.fencepost.watchdog.v1.CreateKeyRequest\x1a(.fencepost.watchdog.v1.CreateKeyResponse\"\x04\xe8\xe0\x18\t\x12\x64\n\tRotateKey\x12\'.fencepost.watchdog.v1.RotateKeyRequest\x1a(.fencepost.watchdog.v1.RotateKeyResponse\"\x04\xe8\xe0\x18\t\x12\x64\n\tRevokeKey\x12\'.fencepost.watchdog.v1.RevokeKeyRequest\x1a(.fencepost.watchdog.v1.RevokeKeyResponse\"\x04\xe8\xe0\x18\t\x12\x61\n\x08ListKeys\x12&.fencepost.watchdog.v1.ListKeysRequest\x1a\'.fencepost.watchdog.v1.ListKeysResponse\"\x04\xe8\xe0\x18\tBF\n\x19\x64\x65v.fencepost.watchdog.v1P\x01Z\'fencepost.dev/go/watchdog/v1;watchdogv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"fencepost/watchdog/v1/access.proto\x12\x15\x66\x65ncepost.watchdog.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n\x10\x43reateKeyRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12%\n\x05label\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\xc8\x01\x32\n^[^\\x00]*$\x12\x43\n\x06scopes\x18\x03 \x03(\x0e\x32\x1a.fencepost.common.v1.ScopeB\x17\xbaH\x14\x92\x01\x11\x08\x01\x10\x14\x18\x01\"\t\x82\x01\x06\x10\x01 \x00 \x0b\x12\x36\n\tvalid_for\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\xbaH\x05\xaa\x01\x02*\x00\"S\n\x11\x43reateKeyResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\x12\x12\n\ncredential\x18\x02 \x01(\t\"\x9f\x01\n\x10RotateKeyRequest\x12\'\n\nrequest_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\x64\x32\x08^[!-~]+$\x12%\n\x06key_id\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x10\x01\x18(2\n^[^\\x00]*$\x12;\n\x07overlap\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\xbaH\x0c\xaa\x01\t\"\x05\x08\x80\x9a\x9e\x01\x32\x00\"S\n\x11RotateKeyResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\x12\x12\n\ncredential\x18\x02 \x01(\t\"9\n\x10RevokeKeyRequest\x12%\n\x06key_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x10\x10\x01\x18(2\n^[^\\x00]*$\"?\n\x11RevokeKeyResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\"N\n\x0fListKeysRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xc8\x01\"X\n\x10ListKeysResponse\x12+\n\x04keys\x18\x01 \x03(\x0b\x32\x1d.fencepost.watchdog.v1.ApiKey\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xd6\x01\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12*\n\x06scopes\x18\x04 \x03(\x0e\x32\x1a.fencepost.common.v1.Scope\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07\x65nds_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0crotated_from\x18\x07 \x01(\t2\xa4\x03\n\rAccessService\x12\x64\n\tCreateKey\x12\'.fencepost.watchdog.v1.CreateKeyRequest\x1a(.fencepost.watchdog.v1.CreateKeyResponse\"\x04\xe8\xe0\x18\t\x12\x64\n\tRotateKey\x12\'.fencepost.watchdog.v1.RotateKeyRequest\x1a(.fencepost.watchdog.v1.RotateKeyResponse\"\x04\xe8\xe0\x18\t\x12\x64\n\tRevokeKey\x12\'.fencepost.watchdog.v1.RevokeKeyRequest\x1a(.fencepost.watchdog.v1.RevokeKeyResponse\"\x04\xe8\xe0\x18\t\x12\x61\n\x08ListKeys\x12&.fencepost.watchdog.v1.ListKeysRequest\x1a\'.fencepost.watchdog.v1.ListKeysResponse\"\x04\xe8\xe0\x18\tBF\n\x19\x64\x65v.fencepost.watchdog.v1P\x01Z\'fencepost.dev/go/watchdog/v1;watchdogv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,7 +39,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEKEYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_CREATEKEYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\020r\016\020\001\030d2\010^[!-~]+$'
   _globals['_CREATEKEYREQUEST'].fields_by_name['label']._loaded_options = None
-  _globals['_CREATEKEYREQUEST'].fields_by_name['label']._serialized_options = b'\272H\007r\005\020\001\030\310\001'
+  _globals['_CREATEKEYREQUEST'].fields_by_name['label']._serialized_options = b'\272H\023r\021\020\001\030\310\0012\n^[^\\x00]*$'
   _globals['_CREATEKEYREQUEST'].fields_by_name['scopes']._loaded_options = None
   _globals['_CREATEKEYREQUEST'].fields_by_name['scopes']._serialized_options = b'\272H\024\222\001\021\010\001\020\024\030\001\"\t\202\001\006\020\001 \000 \013'
   _globals['_CREATEKEYREQUEST'].fields_by_name['valid_for']._loaded_options = None
@@ -47,11 +47,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ROTATEKEYREQUEST'].fields_by_name['request_id']._loaded_options = None
   _globals['_ROTATEKEYREQUEST'].fields_by_name['request_id']._serialized_options = b'\272H\020r\016\020\001\030d2\010^[!-~]+$'
   _globals['_ROTATEKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
-  _globals['_ROTATEKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\272H\006r\004\020\001\030('
+  _globals['_ROTATEKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\272H\022r\020\020\001\030(2\n^[^\\x00]*$'
   _globals['_ROTATEKEYREQUEST'].fields_by_name['overlap']._loaded_options = None
   _globals['_ROTATEKEYREQUEST'].fields_by_name['overlap']._serialized_options = b'\272H\014\252\001\t\"\005\010\200\232\236\0012\000'
   _globals['_REVOKEKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
-  _globals['_REVOKEKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\272H\006r\004\020\001\030('
+  _globals['_REVOKEKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\272H\022r\020\020\001\030(2\n^[^\\x00]*$'
   _globals['_LISTKEYSREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTKEYSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_LISTKEYSREQUEST'].fields_by_name['page_token']._loaded_options = None
@@ -65,23 +65,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ACCESSSERVICE'].methods_by_name['ListKeys']._loaded_options = None
   _globals['_ACCESSSERVICE'].methods_by_name['ListKeys']._serialized_options = b'\350\340\030\t'
   _globals['_CREATEKEYREQUEST']._serialized_start=190
-  _globals['_CREATEKEYREQUEST']._serialized_end=401
-  _globals['_CREATEKEYRESPONSE']._serialized_start=403
-  _globals['_CREATEKEYRESPONSE']._serialized_end=486
-  _globals['_ROTATEKEYREQUEST']._serialized_start=489
-  _globals['_ROTATEKEYREQUEST']._serialized_end=636
-  _globals['_ROTATEKEYRESPONSE']._serialized_start=638
-  _globals['_ROTATEKEYRESPONSE']._serialized_end=721
-  _globals['_REVOKEKEYREQUEST']._serialized_start=723
-  _globals['_REVOKEKEYREQUEST']._serialized_end=768
-  _globals['_REVOKEKEYRESPONSE']._serialized_start=770
-  _globals['_REVOKEKEYRESPONSE']._serialized_end=833
-  _globals['_LISTKEYSREQUEST']._serialized_start=835
-  _globals['_LISTKEYSREQUEST']._serialized_end=913
-  _globals['_LISTKEYSRESPONSE']._serialized_start=915
-  _globals['_LISTKEYSRESPONSE']._serialized_end=1003
-  _globals['_APIKEY']._serialized_start=1006
-  _globals['_APIKEY']._serialized_end=1220
-  _globals['_ACCESSSERVICE']._serialized_start=1223
-  _globals['_ACCESSSERVICE']._serialized_end=1643
+  _globals['_CREATEKEYREQUEST']._serialized_end=413
+  _globals['_CREATEKEYRESPONSE']._serialized_start=415
+  _globals['_CREATEKEYRESPONSE']._serialized_end=498
+  _globals['_ROTATEKEYREQUEST']._serialized_start=501
+  _globals['_ROTATEKEYREQUEST']._serialized_end=660
+  _globals['_ROTATEKEYRESPONSE']._serialized_start=662
+  _globals['_ROTATEKEYRESPONSE']._serialized_end=745
+  _globals['_REVOKEKEYREQUEST']._serialized_start=747
+  _globals['_REVOKEKEYREQUEST']._serialized_end=804
+  _globals['_REVOKEKEYRESPONSE']._serialized_start=806
+  _globals['_REVOKEKEYRESPONSE']._serialized_end=869
+  _globals['_LISTKEYSREQUEST']._serialized_start=871
+  _globals['_LISTKEYSREQUEST']._serialized_end=949
+  _globals['_LISTKEYSRESPONSE']._serialized_start=951
+  _globals['_LISTKEYSRESPONSE']._serialized_end=1039
+  _globals['_APIKEY']._serialized_start=1042
+  _globals['_APIKEY']._serialized_end=1256
+  _globals['_ACCESSSERVICE']._serialized_start=1259
+  _globals['_ACCESSSERVICE']._serialized_end=1679
 # @@protoc_insertion_point(module_scope)

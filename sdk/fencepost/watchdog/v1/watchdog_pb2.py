@@ -27,7 +27,7 @@ from fencepost.common.v1 import access_pb2 as fencepost_dot_common_dot_v1_dot_ac
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/watchdog/v1/watchdog.proto\x12\x15\x66\x65ncepost.watchdog.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetStatusRequest\"C\n\x11GetStatusResponse\x12.\n\x07\x66igures\x18\x01 \x03(\x0b\x32\x1d.fencepost.watchdog.v1.Figure\"\xfc\x01\n\x06\x46igure\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0f\n\x05value\x18\x03 \x01(\x01H\x00\x12\x1d\n\x13unobservable_reason\x18\x04 \x01(\tH\x00\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x39\n\x06labels\x18\x06 \x03(\x0b\x32).fencepost.watchdog.v1.Figure.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0bobservation\"v\n\x12GetTimelineRequest\x12!\n\x0b\x64\x65livery_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xc8\x01H\x00\x12+\n\x12\x63hange_request_url\x18\x02 \x01(\tB\r\xbaH\nr\x08\x10\x01\x18\xd0\x0f\x88\x01\x01H\x00\x42\x10\n\x07subject\x12\x05\xbaH\x02\x08\x01\"\x96\x01\n\x13GetTimelineResponse\x12\r\n\x05title\x18\x01 \x01(\t\x12\x34\n\x06\x65vents\x18\x02 \x03(\x0b\x32$.fencepost.watchdog.v1.TimelineEvent\x12\x10\n\x08standing\x18\x03 \x01(\t\x12\x15\n\rnext_commands\x18\x04 \x03(\t\x12\x11\n\ttruncated\x18\x05 \x01(\x08\"\xde\x01\n\rTimelineEvent\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07service\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12:\n\x03ids\x18\x05 \x03(\x0b\x32-.fencepost.watchdog.v1.TimelineEvent.IdsEntry\x12\x10\n\x08trace_id\x18\x06 \x01(\t\x1a*\n\x08IdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xe3\x01\n\x0fWatchdogService\x12\x64\n\tGetStatus\x12\'.fencepost.watchdog.v1.GetStatusRequest\x1a(.fencepost.watchdog.v1.GetStatusResponse\"\x04\xe8\xe0\x18\x08\x12j\n\x0bGetTimeline\x12).fencepost.watchdog.v1.GetTimelineRequest\x1a*.fencepost.watchdog.v1.GetTimelineResponse\"\x04\xe8\xe0\x18\x08\x42\x46\n\x19\x64\x65v.fencepost.watchdog.v1P\x01Z\'fencepost.dev/go/watchdog/v1;watchdogv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/watchdog/v1/watchdog.proto\x12\x15\x66\x65ncepost.watchdog.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetStatusRequest\"C\n\x11GetStatusResponse\x12.\n\x07\x66igures\x18\x01 \x03(\x0b\x32\x1d.fencepost.watchdog.v1.Figure\"\xfc\x01\n\x06\x46igure\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0f\n\x05value\x18\x03 \x01(\x01H\x00\x12\x1d\n\x13unobservable_reason\x18\x04 \x01(\tH\x00\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x39\n\x06labels\x18\x06 \x03(\x0b\x32).fencepost.watchdog.v1.Figure.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0bobservation\"\x82\x01\n\x12GetTimelineRequest\x12-\n\x0b\x64\x65livery_id\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\xc8\x01\x32\n^[^\\x00]*$H\x00\x12+\n\x12\x63hange_request_url\x18\x02 \x01(\tB\r\xbaH\nr\x08\x10\x01\x18\xd0\x0f\x88\x01\x01H\x00\x42\x10\n\x07subject\x12\x05\xbaH\x02\x08\x01\"\x96\x01\n\x13GetTimelineResponse\x12\r\n\x05title\x18\x01 \x01(\t\x12\x34\n\x06\x65vents\x18\x02 \x03(\x0b\x32$.fencepost.watchdog.v1.TimelineEvent\x12\x10\n\x08standing\x18\x03 \x01(\t\x12\x15\n\rnext_commands\x18\x04 \x03(\t\x12\x11\n\ttruncated\x18\x05 \x01(\x08\"\xde\x01\n\rTimelineEvent\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07service\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12:\n\x03ids\x18\x05 \x03(\x0b\x32-.fencepost.watchdog.v1.TimelineEvent.IdsEntry\x12\x10\n\x08trace_id\x18\x06 \x01(\t\x1a*\n\x08IdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xe3\x01\n\x0fWatchdogService\x12\x64\n\tGetStatus\x12\'.fencepost.watchdog.v1.GetStatusRequest\x1a(.fencepost.watchdog.v1.GetStatusResponse\"\x04\xe8\xe0\x18\x08\x12j\n\x0bGetTimeline\x12).fencepost.watchdog.v1.GetTimelineRequest\x1a*.fencepost.watchdog.v1.GetTimelineResponse\"\x04\xe8\xe0\x18\x08\x42\x46\n\x19\x64\x65v.fencepost.watchdog.v1P\x01Z\'fencepost.dev/go/watchdog/v1;watchdogv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,7 +40,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETTIMELINEREQUEST'].oneofs_by_name['subject']._loaded_options = None
   _globals['_GETTIMELINEREQUEST'].oneofs_by_name['subject']._serialized_options = b'\272H\002\010\001'
   _globals['_GETTIMELINEREQUEST'].fields_by_name['delivery_id']._loaded_options = None
-  _globals['_GETTIMELINEREQUEST'].fields_by_name['delivery_id']._serialized_options = b'\272H\007r\005\020\001\030\310\001'
+  _globals['_GETTIMELINEREQUEST'].fields_by_name['delivery_id']._serialized_options = b'\272H\023r\021\020\001\030\310\0012\n^[^\\x00]*$'
   _globals['_GETTIMELINEREQUEST'].fields_by_name['change_request_url']._loaded_options = None
   _globals['_GETTIMELINEREQUEST'].fields_by_name['change_request_url']._serialized_options = b'\272H\nr\010\020\001\030\320\017\210\001\001'
   _globals['_TIMELINEEVENT_IDSENTRY']._loaded_options = None
@@ -57,14 +57,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FIGURE']._serialized_end=501
   _globals['_FIGURE_LABELSENTRY']._serialized_start=441
   _globals['_FIGURE_LABELSENTRY']._serialized_end=486
-  _globals['_GETTIMELINEREQUEST']._serialized_start=503
-  _globals['_GETTIMELINEREQUEST']._serialized_end=621
-  _globals['_GETTIMELINERESPONSE']._serialized_start=624
-  _globals['_GETTIMELINERESPONSE']._serialized_end=774
-  _globals['_TIMELINEEVENT']._serialized_start=777
-  _globals['_TIMELINEEVENT']._serialized_end=999
-  _globals['_TIMELINEEVENT_IDSENTRY']._serialized_start=957
-  _globals['_TIMELINEEVENT_IDSENTRY']._serialized_end=999
-  _globals['_WATCHDOGSERVICE']._serialized_start=1002
-  _globals['_WATCHDOGSERVICE']._serialized_end=1229
+  _globals['_GETTIMELINEREQUEST']._serialized_start=504
+  _globals['_GETTIMELINEREQUEST']._serialized_end=634
+  _globals['_GETTIMELINERESPONSE']._serialized_start=637
+  _globals['_GETTIMELINERESPONSE']._serialized_end=787
+  _globals['_TIMELINEEVENT']._serialized_start=790
+  _globals['_TIMELINEEVENT']._serialized_end=1012
+  _globals['_TIMELINEEVENT_IDSENTRY']._serialized_start=970
+  _globals['_TIMELINEEVENT_IDSENTRY']._serialized_end=1012
+  _globals['_WATCHDOGSERVICE']._serialized_start=1015
+  _globals['_WATCHDOGSERVICE']._serialized_end=1242
 # @@protoc_insertion_point(module_scope)

@@ -241,7 +241,9 @@ async def test_pages_hold_every_connection_once(desk: Desk) -> None:
 
 
 @pytest.mark.guarantee("X4")
-@pytest.mark.parametrize("token", ["x", "WzFd", "bnVsbA==", "WyJhIl0=", "é"])
+@pytest.mark.parametrize(
+    "token", ["x", "WzFd", "bnVsbA==", "WyJhIl0=", "WyJcdWQ4MDAiLCJhIl0=", "é"]
+)
 async def test_a_page_token_of_somebody_elses_is_refused(desk: Desk, token: str) -> None:
     with pytest.raises(FieldInvalid, match="page_token"):
         await desk.operations.page(None, size=2, token=token)

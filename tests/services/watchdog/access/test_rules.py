@@ -1,5 +1,6 @@
 """What a key may be given, and page tokens, by tables."""
 
+import base64
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -85,13 +86,21 @@ def test_a_page_token_leads_back_to_its_position(microseconds: int, key_id: str)
     assert len(token) <= 200
 
 
+def _encoded(position: str) -> str:
+    return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
+
+
 def test_a_page_token_does_not_depend_on_the_time_zone() -> None:
     elsewhere = NOON.astimezone(timezone(timedelta(hours=5)))
     assert page_token(elsewhere, "k") == page_token(NOON, "k")
 
 
 @pytest.mark.parametrize(
-    "token", ["x", "????", "MTIz", "ä", "YWJjIGs", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk5IGs", "a b"]
+    "token",
+    [
+        *("x", "????", "MTIz", "ä", "YWJjIGs", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk5IGs", "a b"),
+        *(_encoded("1_0 k"), _encoded("+1 k"), _encoded("01 k"), _encoded("1 k\0")),
+    ],
 )
 def test_a_token_that_was_never_given_out_is_none(token: str) -> None:
     assert page_position(token) is None
