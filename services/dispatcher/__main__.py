@@ -15,6 +15,8 @@ from services.dispatcher.housekeeping.resolve_operations import HeadResolver
 from services.dispatcher.intents.operations import IntentOperations
 from services.dispatcher.intents.servicer import IntentServicer
 from services.dispatcher.publisher_client import PublisherClient
+from services.dispatcher.queues.operations import QueueOperations
+from services.dispatcher.queues.servicer import QueueServicer
 from services.dispatcher.settings import DispatcherSettings
 from shared import runtime, settings
 from shared.ticking import Ticker
@@ -28,16 +30,14 @@ async def main() -> None:
         mover = Mover(rt.database, wakeups, limits)
         expirer = Expirer(rt.database, wakeups, limits)
         publisher = PublisherClient(limits)
-        resolver = HeadResolver(rt.database, wakeups, publisher.resolve_head, limits)
+        heads = HeadResolver(rt.database, wakeups, publisher.resolve_head, limits)
         moving = Ticker("move_due", period_ms=limits.mover_period_ms, tick=mover.tick)
-        resolving = Ticker(
-            "resolve_heads", period_ms=limits.head_resolve_period_ms, tick=resolver.tick
-        )
+        naming = Ticker("resolve_heads", period_ms=limits.head_resolve_period_ms, tick=heads.tick)
         expiring = Ticker("expire_leases", period_ms=limits.expiry_period_ms, tick=expirer.tick)
         exporting, closing = span_export(rt.database, limits)
         duties = Duties(
             move=moving.wake,
-            resolve=resolving.wake,
+            resolve=naming.wake,
             expire=expiring.wake,
             export=exporting.wake if exporting else nobody,
         )
@@ -48,9 +48,10 @@ async def main() -> None:
             [
                 DispatchServicer(dispatching, wakeups, limits, rt.draining, rt.tracer),
                 IntentServicer(IntentOperations(rt.database), wakeups),
+                QueueServicer(QueueOperations(rt.database)),
                 CheckpointServicer(CheckpointOperations(rt.database), rt.tracer),
             ],
-            background=[looking, moving, resolving, expiring, *([exporting] if exporting else [])],
+            background=[looking, moving, naming, expiring, *([exporting] if exporting else [])],
             closing=[*closing, publisher.close],
         )
 

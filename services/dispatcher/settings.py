@@ -25,7 +25,7 @@ class DispatcherSettings(CallerSettings):
         default=1_800_000,
         ge=1000,
         le=86_400_000,
-        description="How long a lease holds without a renewal.",
+        description="How long a lease holds without a renewal, unless its queue says it.",
     )
     attempts_max: int = Field(
         default=8,
@@ -34,13 +34,16 @@ class DispatcherSettings(CallerSettings):
         description="Attempts at most, whatever a queue allows; after them the intent is dead.",
     )
     retries_max: int = Field(
-        default=8, ge=0, le=100, description="Retries after the first attempt."
+        default=8,
+        ge=0,
+        le=100,
+        description="Retries after the first attempt, unless the queue says how many.",
     )
     retry_delay_ms: int = Field(
         default=60_000,
         ge=0,
         le=86_400_000,
-        description="Wait before a retry, unless the failure names its own.",
+        description="Wait before a retry, unless the failure or the queue says how long.",
     )
     blocked_recheck_ms: int = Field(
         default=600_000,

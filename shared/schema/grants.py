@@ -101,6 +101,14 @@ _CONNECTION_COLUMNS = (
     "changed_at",
     "disabled_at",
 )
+_QUEUE_COLUMNS = (
+    "retries_max",
+    "retry_delays_ms",
+    "retry_cap_ms",
+    "retry_jitter_percent",
+    "lease_ms",
+    "changed_at",
+)
 
 _LOCK_AND_DELETE: tuple[tuple[Verb, tuple[str, ...]], ...] = (
     ("UPDATE", ("lock_only",)),
@@ -153,7 +161,10 @@ _DISPATCHER = (
         "flushes",
         "run_spans",
         "request_ids",
+        "queues",
     ),
+    Grant("dispatcher", "queues", "UPDATE", _QUEUE_COLUMNS),
+    Grant("dispatcher", "audit_entries", "INSERT"),
     Grant(
         "dispatcher",
         "intents",

@@ -31,6 +31,7 @@ WITHOUT_TENANT = {
     "dispatcher/dispatch/ready_store.py _BANDS": (
         "steps from priority to priority, which are no tenant's; a band needs work of the caller's"
     ),
+    "dispatcher/dispatch/sessions_store.py _OPEN": "its `queues` are a column, not the table",
     "dispatcher/dispatch/outcomes_store.py _RELEASE_WAITERS": (
         "deletes what its own subquery has found under the tenant"
     ),

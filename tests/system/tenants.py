@@ -150,7 +150,7 @@ async def _column(rows: Rows, table: str, column: str) -> frozenset[Any]:
 
 
 async def _registered(rows: Rows) -> None:
-    """Their endpoint with its secret, and their way into the forge."""
+    """Their endpoint with its secret, their queue, and their way into the forge."""
     await rows.insert(
         "endpoints",
         tenant=THEIRS,
@@ -165,6 +165,14 @@ async def _registered(rows: Rows) -> None:
     )
     sealed = {"sealing_key_id": SECRET, "wrapped_key": b"k" * 60, "ciphertext": SECRET.encode()}
     await rows.insert("endpoint_secrets", tenant=THEIRS, endpoint=ENDPOINT, version=1, **sealed)
+    await rows.insert(
+        "queues",
+        tenant=THEIRS,
+        name="reviews",
+        retries_max=7,
+        retry_delays_ms=[60_000],
+        lease_ms=600_000,
+    )
     await rows.insert(
         "connections",
         tenant=THEIRS,

@@ -22,6 +22,7 @@ from services.dispatcher.dispatch import (
 from services.dispatcher.dispatch.apart_operations import Way, apart
 from services.dispatcher.dispatch.leases_store import Holder, LeaseRow, Wanted
 from services.dispatcher.dispatch.outcomes_store import IntentEnd
+from services.dispatcher.dispatch.pick_operations import pick
 from services.dispatcher.dispatch.ready_store import IntentRow, Load, ReadyRow, Waiter
 from services.dispatcher.dispatch.rules import (
     MERGE_GROUP,
@@ -81,20 +82,22 @@ async def grant(
     In parts, one that is stuck is put back without an attempt. Raises ResourceNotFound when the
     session ended or went to another stream.
     """
-    picked = await _pick(tx, ask)
-    if not picked:
+    picked = await pick(
+        tx, tenant=ask.stream.tenant, queues=ask.queues, limit=ask.limit, lease_ms=settings.lease_ms
+    )
+    if not picked.rows:
         return Round([], found_any=False)
     await must_hold(tx, ask.stream)
 
     async def lease(rows: Sequence[ReadyRow]) -> list[Grant]:
-        return await _lease(tx, ask.stream, rows, grant_id, settings)
+        return await _lease(tx, ask.stream, rows, grant_id, picked.leases_ms, settings)
 
     async def put_back(row: ReadyRow) -> list[Grant]:
         waiter = _put_back(row, STUCK, settings)
         await ready_store.wait(tx, tenant=ask.stream.tenant, waiters=[waiter])
         return []
 
-    return Round(await apart(tx, picked, lease, put_back, way=way), found_any=True)
+    return Round(await apart(tx, picked.rows, lease, put_back, way=way), found_any=True)
 
 
 async def _lease(
@@ -102,6 +105,7 @@ async def _lease(
     stream: Stream,
     picked: Sequence[ReadyRow],
     grant_id: str,
+    leases_ms: Mapping[str, int],
     settings: DispatcherSettings,
 ) -> list[Grant]:
     """Grants what may run of these; the rest is put back or settled as what it is."""
@@ -109,27 +113,15 @@ async def _lease(
     intents = await _open_intents(tx, tenant, [row.intent_id for row in picked])
     wanted, ends = await _still_wanted(tx, tenant, picked, intents)
     before = await _lock_leases(tx, tenant, wanted)
-    granted = await _take(tx, stream, grant_id, wanted, intents, before, settings)
+    granted = await _take(tx, stream, grant_id, wanted, intents, before, leases_ms)
     waiters, refused = await _judge(tx, tenant, wanted, intents, granted, settings)
     joined = await _record_takeovers(tx, tenant, wanted, before, granted)
     if waiters:
         await ready_store.wait(tx, tenant=tenant, waiters=waiters)
     if settled := [*ends, *refused, *joined]:
         await outcomes_store.settle_intents(tx, tenant=tenant, ends=settled)
-    leased = [_leased(row, granted, settings) for row in wanted if _key_action(row) in granted]
+    leased = [_leased(row, granted, leases_ms) for row in wanted if _key_action(row) in granted]
     return await _with_loads(tx, tenant, leased, intents, settings)
-
-
-async def _pick(tx: Transaction, ask: Ask) -> list[ReadyRow]:
-    """By priority, then in the order of the queues, then of arrival; one for each key."""
-    tenant = ask.stream.tenant
-    picked: list[ReadyRow] = []
-    for band in await ready_store.bands(tx, tenant=tenant, queues=ask.queues):
-        room = ask.limit - len(picked)
-        if room == 0:
-            break
-        picked += await ready_store.pick(tx, tenant=tenant, band=band, limit=room, beside=picked)
-    return picked
 
 
 async def must_hold(tx: Transaction, stream: Stream) -> None:
@@ -171,7 +163,7 @@ async def _taken_up(
 
 
 def _leased(
-    row: ReadyRow, granted: Mapping[KeyAction, int], settings: DispatcherSettings
+    row: ReadyRow, granted: Mapping[KeyAction, int], leases_ms: Mapping[str, int]
 ) -> Granted:
     return Granted(
         intent_id=row.intent_id,
@@ -180,7 +172,7 @@ def _leased(
         action=row.action,
         epoch=granted[_key_action(row)],
         attempts=row.attempts + 1,
-        lease_ms=settings.lease_ms,
+        lease_ms=leases_ms[row.queue],
     )
 
 
@@ -290,7 +282,7 @@ async def _take(
     rows: Sequence[ReadyRow],
     intents: Mapping[int, IntentRow],
     before: Mapping[KeyAction, LeaseRow],
-    settings: DispatcherSettings,
+    leases_ms: Mapping[str, int],
 ) -> dict[KeyAction, int]:
     if not rows:
         return {}
@@ -299,15 +291,19 @@ async def _take(
         holder=stream.session_id,
         session_id=stream.session_id,
         grant_id=grant_id,
-        lease_ms=settings.lease_ms,
     )
     taken = await leases_store.take_leases(
-        tx, holder, [_wanted(row, intents[row.intent_id], before) for row in rows]
+        tx, holder, [_wanted(row, intents[row.intent_id], before, leases_ms) for row in rows]
     )
     return {(lease.key, lease.action): lease.epoch for lease in taken}
 
 
-def _wanted(row: ReadyRow, intent: IntentRow, before: Mapping[KeyAction, LeaseRow]) -> Wanted:
+def _wanted(
+    row: ReadyRow,
+    intent: IntentRow,
+    before: Mapping[KeyAction, LeaseRow],
+    leases_ms: Mapping[str, int],
+) -> Wanted:
     seen = before.get(_key_action(row))
     return Wanted(
         key=row.key,
@@ -318,6 +314,7 @@ def _wanted(row: ReadyRow, intent: IntentRow, before: Mapping[KeyAction, LeaseRo
         queue=row.queue,
         priority=row.priority,
         attempts=row.attempts + 1,
+        lease_ms=leases_ms[row.queue],
     )
 
 

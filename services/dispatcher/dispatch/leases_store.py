@@ -67,17 +67,17 @@ class Wanted:
     queue: str
     priority: int
     attempts: int
+    lease_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """Who asks, under which grant, for how long."""
+    """Who asks, under which grant."""
 
     tenant: str
     holder: str
     session_id: str | None
     grant_id: str
-    lease_ms: int
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ _TAKE_LEASES = statement("""
         priority, attempts, grant_id, lease_ms, granted_at, renewed_at, claimable_at
     )
     SELECT %(tenant)s, w.key, w.action, w.generation, 'running', w.epoch_seen + 1, %(holder)s,
-        %(session_id)s, w.intent_id, w.queue, w.priority, w.attempts, %(grant_id)s, %(lease_ms)s,
+        %(session_id)s, w.intent_id, w.queue, w.priority, w.attempts, %(grant_id)s, w.lease_ms,
         clock_timestamp(), clock_timestamp(),
-        clock_timestamp() + %(lease_ms)s * interval '1 millisecond'
+        clock_timestamp() + w.lease_ms * interval '1 millisecond'
     FROM unnest(
         %(keys)s::text[], %(actions)s::text[], %(generations)s::bigint[],
         %(epochs_seen)s::bigint[], %(intent_ids)s::bigint[], %(queues)s::text[],
-        %(priorities)s::smallint[], %(attempts)s::int[]
-    ) AS w (key, action, generation, epoch_seen, intent_id, queue, priority, attempts)
+        %(priorities)s::smallint[], %(attempts)s::int[], %(leases_ms)s::bigint[]
+    ) AS w (key, action, generation, epoch_seen, intent_id, queue, priority, attempts, lease_ms)
     ORDER BY w.key, w.action
     ON CONFLICT (tenant, key, action) DO UPDATE SET
         generation = excluded.generation, state = 'running', epoch = excluded.epoch,
@@ -134,7 +134,6 @@ async def take_leases(tx: Transaction, holder: Holder, wanted: Sequence[Wanted])
         holder=holder.holder,
         session_id=holder.session_id,
         grant_id=holder.grant_id,
-        lease_ms=holder.lease_ms,
         keys=[item.key for item in wanted],
         actions=[item.action for item in wanted],
         generations=[item.generation for item in wanted],
@@ -143,6 +142,7 @@ async def take_leases(tx: Transaction, holder: Holder, wanted: Sequence[Wanted])
         queues=[item.queue for item in wanted],
         priorities=[item.priority for item in wanted],
         attempts=[item.attempts for item in wanted],
+        leases_ms=[item.lease_ms for item in wanted],
     )
 
 

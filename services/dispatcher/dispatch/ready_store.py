@@ -24,10 +24,14 @@ class ReadyRow:
 
 @dataclass(frozen=True)
 class Band:
-    """The work of one tenant on one queue at one priority: in order of number."""
+    """The work of one tenant on one queue at one priority: in order of number.
+
+    `lease_ms` is what the queue declares, None where it is not declared.
+    """
 
     queue: str
     priority: int
+    lease_ms: int | None
 
 
 _BANDS = statement("""
@@ -42,7 +46,10 @@ _BANDS = statement("""
         )
         FROM steps AS s WHERE s.priority IS NOT NULL
     )
-    SELECT s.queue, s.priority FROM steps AS s
+    SELECT s.queue, s.priority, (
+        SELECT q.lease_ms FROM queues AS q WHERE q.tenant = %(tenant)s AND q.name = s.queue
+    ) AS lease_ms
+    FROM steps AS s
     WHERE (
         SELECT true FROM ready AS r
         WHERE r.queue = s.queue AND r.priority = s.priority AND r.tenant = %(tenant)s

@@ -31,9 +31,9 @@ from services.dispatcher.dispatch.rules import (
     Park,
     Retry,
     after_failure,
-    attempts_allowed,
     success_is_durable,
 )
+from services.dispatcher.queues.policy_operations import QueueRules, rules_of
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import RowLocked, Transaction
 from shared.schema.states import (
@@ -55,7 +55,7 @@ class Completed:
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """The work failed; `retry_after_ms` None leaves the delay to the settings."""
+    """The work failed; `retry_after_ms` None leaves the delay to the queue."""
 
     disposition: Disposition
     reason: str
@@ -119,6 +119,7 @@ class _Known:
     runs: dict[tuple[str, str], RunStanding]
     failed_before: set[int]
     in_doubt: dict[tuple[str, str], int]
+    queues: QueueRules
 
 
 async def settle(
@@ -150,14 +151,16 @@ async def settle(
 async def _record(
     tx: Transaction, tenant: str, settlements: Sequence[Settlement], settings: DispatcherSettings
 ) -> Settled:
-    known = await _learn(tx, tenant, settlements)
+    known = await _learn(tx, tenant, settlements, settings)
     effects = _Effects()
     answered: dict[tuple[str, str, int], bytes] = {}
     answers = [_judge(item, known, answered, effects, settings) for item in settlements]
     return Settled(answers, frozenset(await _apply(tx, tenant, effects)))
 
 
-async def _learn(tx: Transaction, tenant: str, settlements: Sequence[Settlement]) -> _Known:
+async def _learn(
+    tx: Transaction, tenant: str, settlements: Sequence[Settlement], settings: DispatcherSettings
+) -> _Known:
     fences = [item.fence for item in settlements]
     held = await fences_store.lock_held(tx, tenant=tenant, fences=fences)
     stored = await outcomes_store.stored_outcomes(tx, tenant=tenant, fences=fences)
@@ -179,6 +182,14 @@ async def _learn(tx: Transaction, tenant: str, settlements: Sequence[Settlement]
         )
         if failed
         else {},
+        queues=await rules_of(
+            tx,
+            tenant=tenant,
+            queues=[lease.queue for lease in _held_of(failed, held)],
+            settings=settings,
+        )
+        if failed
+        else QueueRules({}, settings),
     )
 
 
@@ -263,11 +274,10 @@ def _follow_failure(
         deterministic_before=held.intent_id in known.failed_before,
         retry_after_ms=failed.retry_after_ms,
     )
-    allowed = attempts_allowed(retries_max=settings.retries_max, attempts_max=settings.attempts_max)
     match after_failure(
         failure,
-        allowed=allowed,
-        delay_ms=settings.retry_delay_ms,
+        allowed=known.queues.allowed(held.queue),
+        delay_ms=known.queues.delay_ms(held.queue, attempts=held.attempts),
         recheck_ms=settings.blocked_recheck_ms,
     ):
         case Bury(reason=why):

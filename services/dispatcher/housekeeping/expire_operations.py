@@ -7,10 +7,10 @@ from services.dispatcher.dispatch import outcomes_store, ready_store
 from services.dispatcher.dispatch.apart_operations import Patience, Way, apart
 from services.dispatcher.dispatch.outcomes_store import Ended, IntentEnd
 from services.dispatcher.dispatch.ready_store import ReadyRow
-from services.dispatcher.dispatch.rules import attempts_allowed
 from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.housekeeping import store
 from services.dispatcher.housekeeping.store import Overdue
+from services.dispatcher.queues.policy_operations import rules_of
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database, Transaction
 from shared.schema.states import DispatchOutcome, IntentStatus, LeaseState
@@ -25,9 +25,7 @@ class Expirer:
         self._patience = Patience(database)
         self._wakeups = wakeups
         self._page = settings.duty_batch_max
-        self._allowed = attempts_allowed(
-            retries_max=settings.retries_max, attempts_max=settings.attempts_max
-        )
+        self._settings = settings
 
     async def tick(self) -> bool:
         """One page of overdue leases, in one transaction; True when there may be more. Keeps L2.
@@ -57,8 +55,10 @@ class Expirer:
 
     async def _expire(self, tx: Transaction, tenant: str, leases: Sequence[Overdue]) -> list[str]:
         """Ends these leases; returns the queues of intents that became ready."""
-        back = [lease for lease in leases if lease.attempts < self._allowed]
-        spent = [lease for lease in leases if lease.attempts >= self._allowed]
+        queues = [lease.queue for lease in leases]
+        rules = await rules_of(tx, tenant=tenant, queues=queues, settings=self._settings)
+        back = [lease for lease in leases if lease.attempts < rules.allowed(lease.queue)]
+        spent = [lease for lease in leases if lease.attempts >= rules.allowed(lease.queue)]
         ended = [_ended(lease, LeaseState.FREE) for lease in back]
         ended += [_ended(lease, LeaseState.DEAD) for lease in spent]
         await outcomes_store.record_dispatches(tx, tenant=tenant, ended=ended)
@@ -69,19 +69,19 @@ class Expirer:
         if back:
             await ready_store.line_up(tx, tenant=tenant, rows=[_ready(lease) for lease in back])
         if spent:
-            await outcomes_store.settle_intents(
-                tx, tenant=tenant, ends=[self._buried(lease) for lease in spent]
-            )
+            ends = [_buried(lease, rules.allowed(lease.queue)) for lease in spent]
+            await outcomes_store.settle_intents(tx, tenant=tenant, ends=ends)
         return [*filled, *(lease.queue for lease in back)]
 
-    def _buried(self, lease: Overdue) -> IntentEnd:
-        return IntentEnd(
-            intent_id=lease.intent_id,
-            status=IntentStatus.DEAD,
-            attempts=lease.attempts,
-            settled_by=None,
-            reason=f"{RAN_OUT} {lease.attempts} times, and {self._allowed} attempts are allowed",
-        )
+
+def _buried(lease: Overdue, allowed: int) -> IntentEnd:
+    return IntentEnd(
+        intent_id=lease.intent_id,
+        status=IntentStatus.DEAD,
+        attempts=lease.attempts,
+        settled_by=None,
+        reason=f"{RAN_OUT} {lease.attempts} times, and {allowed} attempts are allowed",
+    )
 
 
 def _ready(lease: Overdue) -> ReadyRow:

@@ -24,7 +24,6 @@ from fencepost.errors import (
 from services.dispatcher.dispatch import outcomes_store, ready_store
 from services.dispatcher.dispatch.outcomes_store import IntentEnd
 from services.dispatcher.dispatch.ready_store import ReadyRow
-from services.dispatcher.dispatch.rules import attempts_allowed
 from services.dispatcher.dispatch.wakeups import Lane, Wakeups
 from services.dispatcher.housekeeping import heads_store
 from services.dispatcher.housekeeping.heads_rules import (
@@ -36,6 +35,7 @@ from services.dispatcher.housekeeping.heads_rules import (
     decide,
 )
 from services.dispatcher.housekeeping.heads_store import Headless, NewChangeRequest
+from services.dispatcher.queues.policy_operations import rules_of
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database, Transaction
 from shared.keys import Key
@@ -85,11 +85,7 @@ class HeadResolver:
         self._wakeups = wakeups
         self._ask = ask
         self._claim_ms = 2 * settings.publisher_timeout_ms
-        self._retry_delay_ms = settings.retry_delay_ms
-        self._recheck_ms = settings.blocked_recheck_ms
-        self._allowed = attempts_allowed(
-            retries_max=settings.retries_max, attempts_max=settings.attempts_max
-        )
+        self._settings = settings
 
     async def tick(self) -> bool:
         """Asks for what is due; True when there may be more. Keeps I7.
@@ -161,23 +157,30 @@ class HeadResolver:
 
     async def _set_aside(self, tx: Transaction, headless: Headless, verdict: Aside) -> bool:
         """Ends the intent, or lets it be asked for again; it never becomes ready."""
-        asked, attempts = headless.attempts, headless.attempts + 1
+        asked, recheck_ms = headless.attempts, self._settings.blocked_recheck_ms
         if isinstance(verdict, Unwanted):
             await _end(tx, headless, IntentStatus.ABANDONED, asked, verdict.reason)
         elif isinstance(verdict, Blocked):
             await heads_store.postpone(
-                tx, headless, attempts=asked, delay_ms=self._recheck_ms, reason=verdict.reason
+                tx, headless, attempts=asked, delay_ms=recheck_ms, reason=verdict.reason
             )
-        elif attempts >= self._allowed:
-            cause = verdict.reason.rstrip(". ")
-            reason = f"{cause} (asked {attempts} times, and {self._allowed} are allowed)"
-            await _end(tx, headless, IntentStatus.DEAD, attempts, reason)
         else:
-            delay_ms = max(self._retry_delay_ms, verdict.retry_after_ms)
-            await heads_store.postpone(
-                tx, headless, attempts=attempts, delay_ms=delay_ms, reason=verdict.reason
-            )
+            await self._ask_again(tx, headless, verdict)
         return False
+
+    async def _ask_again(self, tx: Transaction, headless: Headless, verdict: Unclear) -> None:
+        """Later, as its queue says, or never when it was asked too often."""
+        tenant, queue, attempts = headless.tenant, headless.queue, headless.attempts + 1
+        rules = await rules_of(tx, tenant=tenant, queues=[queue], settings=self._settings)
+        if attempts >= rules.allowed(queue):
+            cause = verdict.reason.rstrip(". ")
+            reason = f"{cause} (asked {attempts} times, and {rules.allowed(queue)} are allowed)"
+            await _end(tx, headless, IntentStatus.DEAD, attempts, reason)
+            return
+        delay_ms = max(rules.delay_ms(queue, attempts=attempts), verdict.retry_after_ms)
+        await heads_store.postpone(
+            tx, headless, attempts=attempts, delay_ms=delay_ms, reason=verdict.reason
+        )
 
 
 async def _judged(tx: Transaction, headless: Headless, head: ForgeHead) -> Verdict:

@@ -8,6 +8,7 @@ from shared.schema.tables import (
     intake,
     meta,
     publications,
+    queues,
     work,
 )
 from shared.schema.tables.base import metadata
@@ -21,5 +22,6 @@ __all__ = [
     "meta",
     "metadata",
     "publications",
+    "queues",
     "work",
 ]

@@ -30,6 +30,8 @@ from services.dispatcher.dispatch.wakeups import Wakeups
 from services.dispatcher.housekeeping.expire_operations import Expirer
 from services.dispatcher.housekeeping.move_operations import Mover
 from services.dispatcher.intents.operations import IntentOperations
+from services.dispatcher.queues.model import Declared
+from services.dispatcher.queues.operations import PutOutcome, PutQueue, QueueOperations
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database
 from shared.schema.states import Disposition
@@ -146,6 +148,19 @@ def checkpoint(**changes: Any) -> Checkpoint:
     return Checkpoint(request_sha256=digest, **said)
 
 
+def declared(**changes: Any) -> Declared:
+    """A queue whose rules are none of the settings', but for these."""
+    rules = {
+        "name": "reviews",
+        "retries_max": 1,
+        "retry_delays_ms": (5_000,),
+        "retry_cap_ms": None,
+        "retry_jitter_percent": 0,
+        "lease_ms": 120_000,
+    }
+    return Declared(**{**rules, **changes})
+
+
 @asynccontextmanager
 async def opened(owner_url: str, service_url: str, **changes: Any) -> AsyncIterator["Desk"]:
     """A desk on this database; rows are made as its owner."""
@@ -180,6 +195,24 @@ class Desk:
     def checkpoints(self) -> CheckpointOperations:
         """Flushes and loads."""
         return CheckpointOperations(self.database)
+
+    @property
+    def queues(self) -> QueueOperations:
+        """Declares queues."""
+        return QueueOperations(self.database)
+
+    async def put_queue(
+        self, *, tenant: str = "", validate_only: bool = False, **changes: Any
+    ) -> PutOutcome:
+        """Declares a queue."""
+        return await self.queues.put(
+            PutQueue(
+                key_id="adminkey",
+                tenant=tenant or self.rows.tenant,
+                declared=declared(**changes),
+                validate_only=validate_only,
+            )
+        )
 
     async def move(self) -> bool:
         """One tick of the mover."""

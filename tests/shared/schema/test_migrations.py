@@ -29,6 +29,7 @@ QUICK_S = 5.0
 DIGESTS = {
     "0001": "d2e091802a074109e83085fb5b89a748a2c86bdefc704ae9c337908f38a12ec5",
     "0002": "ec2cdcabb3b9b9edee1e5320c9dc73b2ca7888b1429bdc1528f3baeca6938187",
+    "0003": "49bea666eeefa8f73d2e431844ad731c476fb2332bc4cdec1e7d6eea9b54d2bf",
 }
 """What each migration was when it was committed: another change of the schema is a new one."""
 

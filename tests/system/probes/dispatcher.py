@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencepost.calls import OPEN_AGAIN
-from fencepost.dispatcher.v1 import checkpoints_pb2, intents_pb2, work_pb2, work_pb2_grpc
+from fencepost.dispatcher.v1 import (
+    checkpoints_pb2,
+    intents_pb2,
+    queues_pb2,
+    work_pb2,
+    work_pb2_grpc,
+)
 from fencepost.errors import FencepostError, LeaseLost, RequestIdReused, ResourceNotFound
 from fencepost.status import from_status
 from google.protobuf.descriptor import MethodDescriptor
@@ -75,6 +81,14 @@ def flush_request(theirs: Theirs) -> checkpoints_pb2.FlushRequest:
     )
 
 
+def put_queue() -> queues_pb2.PutQueueRequest:
+    """A queue of ours, named like theirs."""
+    queue = queues_pb2.Queue(name="reviews", max_retries=1)
+    queue.retry_delays.delays.add(seconds=5)
+    queue.lease_time.seconds = 60
+    return queues_pb2.PutQueueRequest(queue=queue)
+
+
 PROBES: dict[str, tuple[Probe, ...]] = {
     "fencepost.dispatcher.v1.DispatchService.Work": (
         Probe(
@@ -138,6 +152,28 @@ PROBES: dict[str, tuple[Probe, ...]] = {
             ),
             ResourceNotFound,
             "intent",
+        ),
+    ),
+    "fencepost.dispatcher.v1.QueueService.GetQueue": (
+        Probe(
+            "their queue's name, which is not declared for ours",
+            presenting(lambda _: queues_pb2.GetQueueRequest(name="reviews")),
+            ResourceNotFound,
+            "queue",
+        ),
+    ),
+    "fencepost.dispatcher.v1.QueueService.ListQueues": (
+        Probe(
+            "carries no id: lists the queues of the caller's tenant",
+            presenting(lambda _: queues_pb2.ListQueuesRequest()),
+            shows_nothing=lambda answers, _: not answers[0].queues,
+        ),
+    ),
+    "fencepost.dispatcher.v1.QueueService.PutQueue": (
+        Probe(
+            "their queue's name, for one of ours",
+            presenting(lambda _: put_queue()),
+            shows_nothing=lambda answers, _: answers[0].created,
         ),
     ),
 }

@@ -219,6 +219,22 @@ async def test_out_of_attempts_it_is_dead_and_says_why(desk: Desk) -> None:
 
 
 @pytest.mark.guarantee("I7")
+async def test_it_is_asked_for_as_long_and_as_often_as_its_queue_says(desk: Desk) -> None:
+    work = await headless(desk.rows, attempts=1)
+    await desk.put_queue(name=work.queue, retries_max=2, retry_delays_ms=(1_000, 200_000))
+    away = ForgeUnavailable(why="status 503")
+    duty, _ = resolver(desk, away, away)
+    await duty.tick()
+    row = await desk.rows.one("waiting")
+    wait_ms = (row["due_at"] - row["since"]).total_seconds() * 1000
+    assert (row["attempts"], 200_000 <= wait_ms < 230_000) == (2, True)
+    due = {"due_at": row["since"]}
+    await desk.rows.change("waiting", {"intent_id": work.intent_id}, **due)
+    await duty.tick()
+    assert (await intent(desk, work))["status"] == "dead"
+
+
+@pytest.mark.guarantee("I7")
 async def test_a_reopening_that_nobody_told_of_is_waited_for(desk: Desk) -> None:
     pull = await desk.rows.change_request(state="closed", abandoned_through=1)
     await headless(desk.rows, pull)
