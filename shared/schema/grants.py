@@ -108,6 +108,7 @@ _QUEUE_COLUMNS = (
     "retry_jitter_percent",
     "lease_ms",
     "changed_at",
+    "paused_at",
 )
 
 _LOCK_AND_DELETE: tuple[tuple[Verb, tuple[str, ...]], ...] = (

@@ -103,6 +103,11 @@ _TAKE_LEASES = statement("""
         %(epochs_seen)s::bigint[], %(intent_ids)s::bigint[], %(queues)s::text[],
         %(priorities)s::smallint[], %(attempts)s::int[], %(leases_ms)s::bigint[]
     ) AS w (key, action, generation, epoch_seen, intent_id, queue, priority, attempts, lease_ms)
+    WHERE w.queue <> ALL (ARRAY(
+        SELECT p.name FROM queues AS p
+        WHERE p.tenant = %(tenant)s AND p.name = ANY(%(queues)s::text[])
+            AND p.paused_at IS NOT NULL
+    ))
     ORDER BY w.key, w.action
     ON CONFLICT (tenant, key, action) DO UPDATE SET
         generation = excluded.generation, state = 'running', epoch = excluded.epoch,
@@ -125,7 +130,7 @@ async def take_leases(tx: Transaction, holder: Holder, wanted: Sequence[Wanted])
     """The guarded grant (L1): raises the epoch by exactly one (L2); a refused one is missing.
 
     The guard compares the epoch seen under the lock, so a lease that appeared in between is
-    refused, and reads the clock again after any wait.
+    refused, and reads the clock again after any wait. Nothing of a paused queue is granted.
     """
     return await tx.all(
         _TAKE_LEASES,

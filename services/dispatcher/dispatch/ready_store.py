@@ -39,6 +39,10 @@ _BANDS = statement("""
         SELECT q.queue, q.turn,
             (SELECT max(r.priority) FROM ready AS r WHERE r.queue = q.queue) AS priority
         FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS q (queue, turn)
+        WHERE (
+            SELECT p.paused_at FROM queues AS p
+            WHERE p.tenant = %(tenant)s AND p.name = q.queue
+        ) IS NULL
       UNION ALL
         SELECT s.queue, s.turn, (
             SELECT max(r.priority) FROM ready AS r
@@ -60,7 +64,7 @@ _BANDS = statement("""
 
 
 async def bands(tx: Transaction, *, tenant: str, queues: Sequence[str]) -> list[Band]:
-    """Where the tenant has work, by priority, then in the order of the queues.
+    """Where the tenant has work, by priority, then in the order of the queues, paused ones not.
 
     Steps from one priority to the next in the index, however many rows stand at each.
     """

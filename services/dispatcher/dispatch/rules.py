@@ -79,7 +79,7 @@ def refusal(
         return Settled(IntentStatus.ABANDONED, "its generation was abandoned")
     if lease_state in (LeaseState.FREE, LeaseState.DEAD) and lease_generation > generation:
         return Settled(IntentStatus.SUPERSEDED, "a newer generation of its head was tried")
-    return PutBack("time", "its lease changed hands at the same moment")
+    return PutBack("time", "its lease changed hands, or its queue was paused, at the same moment")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""Queues: declared, read and listed; each change is one transaction with its audit entry (W7).
+"""Queues: declared, read, listed, paused and resumed; each change is one transaction with its
+audit entry (W7).
 
 None needs a request id: what is declared is told from another by itself.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fencepost.errors import FieldInvalid, ResourceNotFound
@@ -16,16 +17,25 @@ from services.dispatcher.queues.store import QueueRow
 from shared.database import Database, Transaction
 
 PUT = "PutQueue"
+PAUSE = "PauseQueue"
+RESUME = "ResumeQueue"
 
 QUEUES_PER_TENANT_MAX = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class PutQueue:
-    """A queue as it shall be, and who asks for it, for which tenant."""
+class Admin:
+    """Who asks, and for which tenant."""
 
     key_id: str
     tenant: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PutQueue:
+    """A queue as it shall be."""
+
+    admin: Admin
     declared: Declared
     validate_only: bool
 
@@ -64,10 +74,15 @@ class QueueOperations:
 
     async def get(self, tenant: str, name: str) -> QueueRow:
         """The tenant's queue; raises ResourceNotFound for another's, or none (X8)."""
-        row = await self.database.read(lambda tx: store.find_queue(tx, tenant=tenant, name=name))
-        if row is None:
-            raise ResourceNotFound(kind="queue", name=name)
-        return row
+        return await self.database.read(lambda tx: _find(tx, tenant, name))
+
+    async def pause(self, admin: Admin, name: str, reason: str) -> QueueRow:
+        """Ends its grants; again it changes nothing. Keeps W7, X8. Raises ResourceNotFound."""
+        return await self.database.run(lambda tx: pause(tx, admin, name, reason))
+
+    async def resume(self, admin: Admin, name: str, reason: str) -> QueueRow:
+        """Lets them go on; again it changes nothing. Keeps W7, X8. Raises ResourceNotFound."""
+        return await self.database.run(lambda tx: resume(tx, admin, name, reason))
 
     async def page(self, tenant: str | None, *, size: int, token: str) -> Page:
         """One page; raises FieldInvalid for a token that was never given out."""
@@ -86,7 +101,7 @@ class QueueOperations:
 
 async def put(tx: Transaction, command: PutQueue) -> PutOutcome:
     """Under the lock of the queue's row; a rival that declared it first is met as it is."""
-    tenant, declared = command.tenant, command.declared
+    tenant, declared = command.admin.tenant, command.declared
     row = await store.lock_queue(tx, tenant=tenant, name=declared.name)
     if row is None:
         changes = rules.changes(None, declared)
@@ -102,6 +117,20 @@ async def put(tx: Transaction, command: PutQueue) -> PutOutcome:
     return await _change(tx, command, row)
 
 
+async def pause(tx: Transaction, admin: Admin, name: str, reason: str) -> QueueRow:
+    """Pauses a queue; one that is paused is returned as it is."""
+    if await store.pause_queue(tx, tenant=admin.tenant, name=name):
+        await _write_down(tx, admin, PAUSE, name, {}, reason=reason)
+    return await _find(tx, admin.tenant, name)
+
+
+async def resume(tx: Transaction, admin: Admin, name: str, reason: str) -> QueueRow:
+    """Resumes a paused queue; one that is not is returned as it is."""
+    if await store.resume_queue(tx, tenant=admin.tenant, name=name):
+        await _write_down(tx, admin, RESUME, name, {}, reason=reason)
+    return await _find(tx, admin.tenant, name)
+
+
 async def _change(tx: Transaction, command: PutQueue, row: QueueRow) -> PutOutcome:
     changes = rules.changes(declared_of(row), command.declared)
     if command.validate_only or not changes:
@@ -114,18 +143,37 @@ async def _change(tx: Transaction, command: PutQueue, row: QueueRow) -> PutOutco
 async def _done(
     tx: Transaction, command: PutQueue, *, created: bool, changes: Sequence[Change]
 ) -> PutOutcome:
-    tenant, name = command.tenant, command.declared.name
+    admin, name = command.admin, command.declared.name
     detail = {"created": created, "changes": [vars(change) for change in changes]}
+    await _write_down(tx, admin, PUT, name, detail)
+    stored = await _find(tx, admin.tenant, name)
+    return PutOutcome(stored=stored, created=created, changes=tuple(changes))
+
+
+async def _find(tx: Transaction, tenant: str, name: str) -> QueueRow:
+    row = await store.find_queue(tx, tenant=tenant, name=name)
+    if row is None:
+        raise ResourceNotFound(kind="queue", name=name)
+    return row
+
+
+async def _write_down(
+    tx: Transaction,
+    admin: Admin,
+    action: str,
+    name: str,
+    detail: Mapping[str, object],
+    reason: str = "",
+) -> None:
     await store.insert_audit_entry(
         tx,
-        tenant=tenant,
-        key_id=command.key_id,
-        action=PUT,
+        tenant=admin.tenant,
+        key_id=admin.key_id,
+        action=action,
         subject=f"queue {name}",
+        reason=reason,
         detail=json.dumps(detail),
     )
-    stored = await store.find_queue(tx, tenant=tenant, name=name)
-    return PutOutcome(stored=stored, created=created, changes=tuple(changes))
 
 
 def declared_of(row: QueueRow) -> Declared:

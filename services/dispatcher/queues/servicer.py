@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
 from services.dispatcher.queues.model import Declared
-from services.dispatcher.queues.operations import PutOutcome, PutQueue, QueueOperations
+from services.dispatcher.queues.operations import Admin, PutOutcome, PutQueue, QueueOperations
 from services.dispatcher.queues.store import QueueRow
 from shared.rpc.caller import current_caller
 
@@ -28,10 +28,8 @@ class QueueServicer(QueueServiceServicer):
         self, request: pb.PutQueueRequest, _context: Context
     ) -> pb.PutQueueResponse:
         """Declares or changes a queue."""
-        caller = current_caller()
         command = PutQueue(
-            key_id=caller.key_id,
-            tenant=caller.require_tenant(),
+            admin=_admin(),
             declared=_declared(request.queue),
             validate_only=request.validate_only,
         )
@@ -56,6 +54,25 @@ class QueueServicer(QueueServiceServicer):
         return pb.ListQueuesResponse(
             queues=[_queue(row) for row in page.queues], next_page_token=page.next_page_token
         )
+
+    async def PauseQueue(  # noqa: N802  (the contract's name)
+        self, request: pb.PauseQueueRequest, _context: Context
+    ) -> pb.PauseQueueResponse:
+        """Ends a queue's grants."""
+        row = await self._operations.pause(_admin(), request.name, request.reason)
+        return pb.PauseQueueResponse(queue=_queue(row))
+
+    async def ResumeQueue(  # noqa: N802  (the contract's name)
+        self, request: pb.ResumeQueueRequest, _context: Context
+    ) -> pb.ResumeQueueResponse:
+        """Lets a queue's grants go on."""
+        row = await self._operations.resume(_admin(), request.name, request.reason)
+        return pb.ResumeQueueResponse(queue=_queue(row))
+
+
+def _admin() -> Admin:
+    caller = current_caller()
+    return Admin(key_id=caller.key_id, tenant=caller.require_tenant())
 
 
 def _put(outcome: PutOutcome) -> pb.PutQueueResponse:
@@ -91,6 +108,7 @@ def _queue(row: QueueRow) -> pb.Queue:
         tenant=row.tenant,
         created_at=_timestamp(row.created_at),
         changed_at=_timestamp(row.changed_at),
+        paused_at=None if row.paused_at is None else _timestamp(row.paused_at),
     )
 
 

@@ -21,6 +21,7 @@ class QueueRow:
     lease_ms: int
     created_at: datetime
     changed_at: datetime
+    paused_at: datetime | None
 
 
 _INSERT_QUEUE = statement("""
@@ -54,9 +55,31 @@ async def update_queue(tx: Transaction, *, tenant: str, declared: Declared) -> b
     return await tx.execute(_UPDATE_QUEUE, tenant=tenant, **_values(declared)) == 1
 
 
+_PAUSE_QUEUE = statement("""
+    UPDATE queues SET paused_at = clock_timestamp()
+    WHERE tenant = %(tenant)s AND name = %(name)s AND paused_at IS NULL
+""")
+
+
+async def pause_queue(tx: Transaction, *, tenant: str, name: str) -> bool:
+    """Stops its grants. False: it is paused, or not declared."""
+    return await tx.execute(_PAUSE_QUEUE, tenant=tenant, name=name) == 1
+
+
+_RESUME_QUEUE = statement("""
+    UPDATE queues SET paused_at = NULL
+    WHERE tenant = %(tenant)s AND name = %(name)s AND paused_at IS NOT NULL
+""")
+
+
+async def resume_queue(tx: Transaction, *, tenant: str, name: str) -> bool:
+    """Lets its grants go on. False: it is not paused, or not declared."""
+    return await tx.execute(_RESUME_QUEUE, tenant=tenant, name=name) == 1
+
+
 _LOCK_QUEUE = statement("""
     SELECT tenant, name, retries_max, retry_delays_ms, retry_cap_ms, retry_jitter_percent,
-        lease_ms, created_at, changed_at
+        lease_ms, created_at, changed_at, paused_at
     FROM queues
     WHERE tenant = %(tenant)s AND name = %(name)s
     FOR UPDATE
@@ -70,7 +93,7 @@ async def lock_queue(tx: Transaction, *, tenant: str, name: str) -> QueueRow | N
 
 _FIND_QUEUE = statement("""
     SELECT tenant, name, retries_max, retry_delays_ms, retry_cap_ms, retry_jitter_percent,
-        lease_ms, created_at, changed_at
+        lease_ms, created_at, changed_at, paused_at
     FROM queues
     WHERE tenant = %(tenant)s AND name = %(name)s
 """)
@@ -105,7 +128,7 @@ async def count_queues(tx: Transaction, *, tenant: str) -> int:
 
 _LIST_QUEUES = statement("""
     SELECT tenant, name, retries_max, retry_delays_ms, retry_cap_ms, retry_jitter_percent,
-        lease_ms, created_at, changed_at
+        lease_ms, created_at, changed_at, paused_at
     FROM queues
     WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
         AND (
@@ -134,12 +157,21 @@ async def list_queues(
 
 _INSERT_AUDIT_ENTRY = statement("""
     INSERT INTO audit_entries (tenant, key_id, action, subject, reason, detail)
-    VALUES (%(tenant)s, %(key_id)s, %(action)s, %(subject)s, '', %(detail)s::text::jsonb)
+    VALUES (
+        %(tenant)s, %(key_id)s, %(action)s, %(subject)s, %(reason)s, %(detail)s::text::jsonb
+    )
 """)
 
 
 async def insert_audit_entry(
-    tx: Transaction, *, tenant: str, key_id: str, action: str, subject: str, detail: str
+    tx: Transaction,
+    *,
+    tenant: str,
+    key_id: str,
+    action: str,
+    subject: str,
+    reason: str,
+    detail: str,
 ) -> None:
     """Writes down who did what (W7); `detail` is JSON text."""
     await tx.execute(
@@ -148,6 +180,7 @@ async def insert_audit_entry(
         key_id=key_id,
         action=action,
         subject=subject,
+        reason=reason,
         detail=detail,
     )
 

@@ -31,7 +31,12 @@ from services.dispatcher.housekeeping.expire_operations import Expirer
 from services.dispatcher.housekeeping.move_operations import Mover
 from services.dispatcher.intents.operations import IntentOperations
 from services.dispatcher.queues.model import Declared
-from services.dispatcher.queues.operations import PutOutcome, PutQueue, QueueOperations
+from services.dispatcher.queues.operations import (
+    Admin,
+    PutOutcome,
+    PutQueue,
+    QueueOperations,
+)
 from services.dispatcher.settings import DispatcherSettings
 from shared.database import Database
 from shared.schema.states import Disposition
@@ -207,12 +212,21 @@ class Desk:
         """Declares a queue."""
         return await self.queues.put(
             PutQueue(
-                key_id="adminkey",
-                tenant=tenant or self.rows.tenant,
+                admin=Admin(key_id="adminkey", tenant=tenant or self.rows.tenant),
                 declared=declared(**changes),
                 validate_only=validate_only,
             )
         )
+
+    async def pause(self, *, tenant: str = "") -> None:
+        """Pauses the queue."""
+        admin = Admin(key_id="adminkey", tenant=tenant or self.rows.tenant)
+        await self.queues.pause(admin, "reviews", "a deploy")
+
+    async def resume(self) -> None:
+        """Resumes the queue."""
+        admin = Admin(key_id="adminkey", tenant=self.rows.tenant)
+        await self.queues.resume(admin, "reviews", "deployed")
 
     async def move(self) -> bool:
         """One tick of the mover."""

@@ -162,6 +162,22 @@ PROBES: dict[str, tuple[Probe, ...]] = {
             "queue",
         ),
     ),
+    "fencepost.dispatcher.v1.QueueService.PauseQueue": (
+        Probe(
+            "their queue's name, which is not declared for ours",
+            presenting(lambda _: queues_pb2.PauseQueueRequest(name="reviews")),
+            ResourceNotFound,
+            "queue",
+        ),
+    ),
+    "fencepost.dispatcher.v1.QueueService.ResumeQueue": (
+        Probe(
+            "their queue's name, which is not declared for ours",
+            presenting(lambda _: queues_pb2.ResumeQueueRequest(name="reviews")),
+            ResourceNotFound,
+            "queue",
+        ),
+    ),
     "fencepost.dispatcher.v1.QueueService.ListQueues": (
         Probe(
             "carries no id: lists the queues of the caller's tenant",

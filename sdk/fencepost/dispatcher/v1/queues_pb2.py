@@ -28,7 +28,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/dispatcher/v1/queues.proto\x12\x17\x66\x65ncepost.dispatcher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x02\n\x05Queue\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12\x1e\n\x0bmax_retries\x18\x02 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00\x12\x42\n\x0cretry_delays\x18\x03 \x01(\x0b\x32$.fencepost.dispatcher.v1.RetryDelaysB\x06\xbaH\x03\xc8\x01\x01\x12\x42\n\nlease_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\n\"\x04\x08\x80\xa3\x05\x32\x02\x08\x01\xc8\x01\x01\x12\x0e\n\x06tenant\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nchanged_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb0\x01\n\x0bRetryDelays\x12\x42\n\x06\x64\x65lays\x18\x01 \x03(\x0b\x32\x19.google.protobuf.DurationB\x17\xbaH\x14\x92\x01\x11\x08\x01\x10\x64\"\x0b\xaa\x01\x08\"\x04\x08\x80\xa3\x05\x32\x00\x12:\n\x03\x63\x61p\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\x12!\n\x0ejitter_percent\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00\"_\n\x0fPutQueueRequest\x12\x35\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.QueueB\x06\xbaH\x03\xc8\x01\x01\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"\x89\x01\n\x10PutQueueResponse\x12-\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\x12\x35\n\x07\x63hanges\x18\x03 \x03(\x0b\x32$.fencepost.dispatcher.v1.QueueChange\";\n\x0bQueueChange\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"B\n\x0fGetQueueRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\"A\n\x10GetQueueResponse\x12-\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\"P\n\x11ListQueuesRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xf4\x03\"]\n\x12ListQueuesResponse\x12.\n\x06queues\x18\x01 \x03(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xc9\x02\n\x0cQueueService\x12\x65\n\x08PutQueue\x12(.fencepost.dispatcher.v1.PutQueueRequest\x1a).fencepost.dispatcher.v1.PutQueueResponse\"\x04\xe8\xe0\x18\n\x12\x65\n\x08GetQueue\x12(.fencepost.dispatcher.v1.GetQueueRequest\x1a).fencepost.dispatcher.v1.GetQueueResponse\"\x04\xe8\xe0\x18\n\x12k\n\nListQueues\x12*.fencepost.dispatcher.v1.ListQueuesRequest\x1a+.fencepost.dispatcher.v1.ListQueuesResponse\"\x04\xe8\xe0\x18\nBL\n\x1b\x64\x65v.fencepost.dispatcher.v1P\x01Z+fencepost.dev/go/dispatcher/v1;dispatcherv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$fencepost/dispatcher/v1/queues.proto\x12\x17\x66\x65ncepost.dispatcher.v1\x1a\x1b\x62uf/validate/validate.proto\x1a fencepost/common/v1/access.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x02\n\x05Queue\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12\x1e\n\x0bmax_retries\x18\x02 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00\x12\x42\n\x0cretry_delays\x18\x03 \x01(\x0b\x32$.fencepost.dispatcher.v1.RetryDelaysB\x06\xbaH\x03\xc8\x01\x01\x12\x42\n\nlease_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x13\xbaH\x10\xaa\x01\n\"\x04\x08\x80\xa3\x05\x32\x02\x08\x01\xc8\x01\x01\x12\x0e\n\x06tenant\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nchanged_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tpaused_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb0\x01\n\x0bRetryDelays\x12\x42\n\x06\x64\x65lays\x18\x01 \x03(\x0b\x32\x19.google.protobuf.DurationB\x17\xbaH\x14\x92\x01\x11\x08\x01\x10\x64\"\x0b\xaa\x01\x08\"\x04\x08\x80\xa3\x05\x32\x00\x12:\n\x03\x63\x61p\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\x0c\"\x04\x08\x80\xa3\x05\x32\x04\x10\xc0\x84=\x12!\n\x0ejitter_percent\x18\x03 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00\"_\n\x0fPutQueueRequest\x12\x35\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.QueueB\x06\xbaH\x03\xc8\x01\x01\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"\x89\x01\n\x10PutQueueResponse\x12-\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\x12\x35\n\x07\x63hanges\x18\x03 \x03(\x0b\x32$.fencepost.dispatcher.v1.QueueChange\";\n\x0bQueueChange\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"B\n\x0fGetQueueRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\"A\n\x10GetQueueResponse\x12-\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\"P\n\x11ListQueuesRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xf4\x03\"]\n\x12ListQueuesResponse\x12.\n\x06queues\x18\x01 \x03(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"j\n\x11PauseQueueRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12$\n\x06reason\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x18\xf4\x03\x32\n^[^\\x00]*$\"C\n\x12PauseQueueResponse\x12-\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue\"k\n\x12ResumeQueueRequest\x12/\n\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x64\x32\x16^[a-z0-9][a-z0-9._-]*$\x12$\n\x06reason\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x18\xf4\x03\x32\n^[^\\x00]*$\"D\n\x13ResumeQueueResponse\x12-\n\x05queue\x18\x01 \x01(\x0b\x32\x1e.fencepost.dispatcher.v1.Queue2\xa6\x04\n\x0cQueueService\x12\x65\n\x08PutQueue\x12(.fencepost.dispatcher.v1.PutQueueRequest\x1a).fencepost.dispatcher.v1.PutQueueResponse\"\x04\xe8\xe0\x18\n\x12\x65\n\x08GetQueue\x12(.fencepost.dispatcher.v1.GetQueueRequest\x1a).fencepost.dispatcher.v1.GetQueueResponse\"\x04\xe8\xe0\x18\n\x12k\n\nListQueues\x12*.fencepost.dispatcher.v1.ListQueuesRequest\x1a+.fencepost.dispatcher.v1.ListQueuesResponse\"\x04\xe8\xe0\x18\n\x12k\n\nPauseQueue\x12*.fencepost.dispatcher.v1.PauseQueueRequest\x1a+.fencepost.dispatcher.v1.PauseQueueResponse\"\x04\xe8\xe0\x18\n\x12n\n\x0bResumeQueue\x12+.fencepost.dispatcher.v1.ResumeQueueRequest\x1a,.fencepost.dispatcher.v1.ResumeQueueResponse\"\x04\xe8\xe0\x18\nBL\n\x1b\x64\x65v.fencepost.dispatcher.v1P\x01Z+fencepost.dev/go/dispatcher/v1;dispatcherv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,30 +58,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTQUEUESREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_LISTQUEUESREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTQUEUESREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\364\003'
+  _globals['_PAUSEQUEUEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_PAUSEQUEUEREQUEST'].fields_by_name['name']._serialized_options = b'\272H\036r\034\020\001\030d2\026^[a-z0-9][a-z0-9._-]*$'
+  _globals['_PAUSEQUEUEREQUEST'].fields_by_name['reason']._loaded_options = None
+  _globals['_PAUSEQUEUEREQUEST'].fields_by_name['reason']._serialized_options = b'\272H\021r\017\030\364\0032\n^[^\\x00]*$'
+  _globals['_RESUMEQUEUEREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_RESUMEQUEUEREQUEST'].fields_by_name['name']._serialized_options = b'\272H\036r\034\020\001\030d2\026^[a-z0-9][a-z0-9._-]*$'
+  _globals['_RESUMEQUEUEREQUEST'].fields_by_name['reason']._loaded_options = None
+  _globals['_RESUMEQUEUEREQUEST'].fields_by_name['reason']._serialized_options = b'\272H\021r\017\030\364\0032\n^[^\\x00]*$'
   _globals['_QUEUESERVICE'].methods_by_name['PutQueue']._loaded_options = None
   _globals['_QUEUESERVICE'].methods_by_name['PutQueue']._serialized_options = b'\350\340\030\n'
   _globals['_QUEUESERVICE'].methods_by_name['GetQueue']._loaded_options = None
   _globals['_QUEUESERVICE'].methods_by_name['GetQueue']._serialized_options = b'\350\340\030\n'
   _globals['_QUEUESERVICE'].methods_by_name['ListQueues']._loaded_options = None
   _globals['_QUEUESERVICE'].methods_by_name['ListQueues']._serialized_options = b'\350\340\030\n'
+  _globals['_QUEUESERVICE'].methods_by_name['PauseQueue']._loaded_options = None
+  _globals['_QUEUESERVICE'].methods_by_name['PauseQueue']._serialized_options = b'\350\340\030\n'
+  _globals['_QUEUESERVICE'].methods_by_name['ResumeQueue']._loaded_options = None
+  _globals['_QUEUESERVICE'].methods_by_name['ResumeQueue']._serialized_options = b'\350\340\030\n'
   _globals['_QUEUE']._serialized_start=194
-  _globals['_QUEUE']._serialized_end=530
-  _globals['_RETRYDELAYS']._serialized_start=533
-  _globals['_RETRYDELAYS']._serialized_end=709
-  _globals['_PUTQUEUEREQUEST']._serialized_start=711
-  _globals['_PUTQUEUEREQUEST']._serialized_end=806
-  _globals['_PUTQUEUERESPONSE']._serialized_start=809
-  _globals['_PUTQUEUERESPONSE']._serialized_end=946
-  _globals['_QUEUECHANGE']._serialized_start=948
-  _globals['_QUEUECHANGE']._serialized_end=1007
-  _globals['_GETQUEUEREQUEST']._serialized_start=1009
-  _globals['_GETQUEUEREQUEST']._serialized_end=1075
-  _globals['_GETQUEUERESPONSE']._serialized_start=1077
-  _globals['_GETQUEUERESPONSE']._serialized_end=1142
-  _globals['_LISTQUEUESREQUEST']._serialized_start=1144
-  _globals['_LISTQUEUESREQUEST']._serialized_end=1224
-  _globals['_LISTQUEUESRESPONSE']._serialized_start=1226
-  _globals['_LISTQUEUESRESPONSE']._serialized_end=1319
-  _globals['_QUEUESERVICE']._serialized_start=1322
-  _globals['_QUEUESERVICE']._serialized_end=1651
+  _globals['_QUEUE']._serialized_end=577
+  _globals['_RETRYDELAYS']._serialized_start=580
+  _globals['_RETRYDELAYS']._serialized_end=756
+  _globals['_PUTQUEUEREQUEST']._serialized_start=758
+  _globals['_PUTQUEUEREQUEST']._serialized_end=853
+  _globals['_PUTQUEUERESPONSE']._serialized_start=856
+  _globals['_PUTQUEUERESPONSE']._serialized_end=993
+  _globals['_QUEUECHANGE']._serialized_start=995
+  _globals['_QUEUECHANGE']._serialized_end=1054
+  _globals['_GETQUEUEREQUEST']._serialized_start=1056
+  _globals['_GETQUEUEREQUEST']._serialized_end=1122
+  _globals['_GETQUEUERESPONSE']._serialized_start=1124
+  _globals['_GETQUEUERESPONSE']._serialized_end=1189
+  _globals['_LISTQUEUESREQUEST']._serialized_start=1191
+  _globals['_LISTQUEUESREQUEST']._serialized_end=1271
+  _globals['_LISTQUEUESRESPONSE']._serialized_start=1273
+  _globals['_LISTQUEUESRESPONSE']._serialized_end=1366
+  _globals['_PAUSEQUEUEREQUEST']._serialized_start=1368
+  _globals['_PAUSEQUEUEREQUEST']._serialized_end=1474
+  _globals['_PAUSEQUEUERESPONSE']._serialized_start=1476
+  _globals['_PAUSEQUEUERESPONSE']._serialized_end=1543
+  _globals['_RESUMEQUEUEREQUEST']._serialized_start=1545
+  _globals['_RESUMEQUEUEREQUEST']._serialized_end=1652
+  _globals['_RESUMEQUEUERESPONSE']._serialized_start=1654
+  _globals['_RESUMEQUEUERESPONSE']._serialized_end=1722
+  _globals['_QUEUESERVICE']._serialized_start=1725
+  _globals['_QUEUESERVICE']._serialized_end=2275
 # @@protoc_insertion_point(module_scope)

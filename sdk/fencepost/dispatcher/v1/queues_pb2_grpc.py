@@ -50,6 +50,16 @@ class QueueServiceStub:
                 request_serializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.PauseQueue = channel.unary_unary(
+                '/fencepost.dispatcher.v1.QueueService/PauseQueue',
+                request_serializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.PauseQueueRequest.SerializeToString,
+                response_deserializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.PauseQueueResponse.FromString,
+                _registered_method=True)
+        self.ResumeQueue = channel.unary_unary(
+                '/fencepost.dispatcher.v1.QueueService/ResumeQueue',
+                request_serializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ResumeQueueRequest.SerializeToString,
+                response_deserializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ResumeQueueResponse.FromString,
+                _registered_method=True)
 
 
 class QueueServiceServicer:
@@ -77,6 +87,21 @@ class QueueServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PauseQueue(self, request, context):
+        """Grants nothing of a declared queue any more, on every replica; what is held goes on, what comes
+        in waits. A paused queue stays as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeQueue(self, request, context):
+        """Grants what waits on a paused queue again. One that is not paused stays as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueueServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +119,16 @@ def add_QueueServiceServicer_to_server(servicer, server):
                     servicer.ListQueues,
                     request_deserializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ListQueuesRequest.FromString,
                     response_serializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ListQueuesResponse.SerializeToString,
+            ),
+            'PauseQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseQueue,
+                    request_deserializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.PauseQueueRequest.FromString,
+                    response_serializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.PauseQueueResponse.SerializeToString,
+            ),
+            'ResumeQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeQueue,
+                    request_deserializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ResumeQueueRequest.FromString,
+                    response_serializer=fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ResumeQueueResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +213,60 @@ class QueueService:
             '/fencepost.dispatcher.v1.QueueService/ListQueues',
             fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ListQueuesRequest.SerializeToString,
             fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fencepost.dispatcher.v1.QueueService/PauseQueue',
+            fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.PauseQueueRequest.SerializeToString,
+            fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.PauseQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fencepost.dispatcher.v1.QueueService/ResumeQueue',
+            fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ResumeQueueRequest.SerializeToString,
+            fencepost_dot_dispatcher_dot_v1_dot_queues__pb2.ResumeQueueResponse.FromString,
             options,
             channel_credentials,
             insecure,

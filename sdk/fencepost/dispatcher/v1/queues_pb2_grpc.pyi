@@ -39,6 +39,12 @@ class QueueServiceStub:
     """Reads a declared queue."""
     ListQueues: _grpc.UnaryUnaryMultiCallable[_queues_pb2.ListQueuesRequest, _queues_pb2.ListQueuesResponse]
     """Lists declared queues by tenant and name."""
+    PauseQueue: _grpc.UnaryUnaryMultiCallable[_queues_pb2.PauseQueueRequest, _queues_pb2.PauseQueueResponse]
+    """Grants nothing of a declared queue any more, on every replica; what is held goes on, what comes
+    in waits. A paused queue stays as it is.
+    """
+    ResumeQueue: _grpc.UnaryUnaryMultiCallable[_queues_pb2.ResumeQueueRequest, _queues_pb2.ResumeQueueResponse]
+    """Grants what waits on a paused queue again. One that is not paused stays as it is."""
 
 @_typing.type_check_only
 class QueueServiceAsyncStub(QueueServiceStub):
@@ -51,6 +57,12 @@ class QueueServiceAsyncStub(QueueServiceStub):
     """Reads a declared queue."""
     ListQueues: _aio.UnaryUnaryMultiCallable[_queues_pb2.ListQueuesRequest, _queues_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists declared queues by tenant and name."""
+    PauseQueue: _aio.UnaryUnaryMultiCallable[_queues_pb2.PauseQueueRequest, _queues_pb2.PauseQueueResponse]  # type: ignore[assignment]
+    """Grants nothing of a declared queue any more, on every replica; what is held goes on, what comes
+    in waits. A paused queue stays as it is.
+    """
+    ResumeQueue: _aio.UnaryUnaryMultiCallable[_queues_pb2.ResumeQueueRequest, _queues_pb2.ResumeQueueResponse]  # type: ignore[assignment]
+    """Grants what waits on a paused queue again. One that is not paused stays as it is."""
 
 class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
     """Queues with rules of their own. A queue that nobody declared goes by the dispatcher's settings."""
@@ -78,5 +90,23 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queues_pb2.ListQueuesResponse, _abc.Awaitable[_queues_pb2.ListQueuesResponse]]:
         """Lists declared queues by tenant and name."""
+
+    @_abc_1.abstractmethod
+    def PauseQueue(
+        self,
+        request: _queues_pb2.PauseQueueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queues_pb2.PauseQueueResponse, _abc.Awaitable[_queues_pb2.PauseQueueResponse]]:
+        """Grants nothing of a declared queue any more, on every replica; what is held goes on, what comes
+        in waits. A paused queue stays as it is.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeQueue(
+        self,
+        request: _queues_pb2.ResumeQueueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queues_pb2.ResumeQueueResponse, _abc.Awaitable[_queues_pb2.ResumeQueueResponse]]:
+        """Grants what waits on a paused queue again. One that is not paused stays as it is."""
 
 def add_QueueServiceServicer_to_server(servicer: QueueServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -116,3 +116,37 @@ async def test_queues_are_listed_page_by_page(desk: Desk) -> None:
     assert (names(last.queues), last.next_page_token) == ([("globex", "a")], "")
     with pytest.raises(FieldInvalid):
         await desk.queues.page(None, size=2, token="never given out")
+
+
+@pytest.mark.guarantee("W7")
+async def test_a_pause_and_its_end_are_written_down_once(desk: Desk) -> None:
+    await desk.put_queue()
+    await desk.pause()
+    paused = await desk.rows.one("queues")
+    await desk.pause()
+    assert await desk.rows.one("queues") == paused
+    assert paused["paused_at"] is not None
+    await desk.put_queue(retries_max=3)
+    assert (await desk.rows.one("queues"))["paused_at"] == paused["paused_at"]
+    for _ in range(2):
+        await desk.resume()
+    assert (await desk.rows.one("queues"))["paused_at"] is None
+    entries = await desk.rows.all("audit_entries")
+    entries.sort(key=lambda entry: int(entry["entry_id"]))
+    assert [(entry["action"], entry["reason"]) for entry in entries] == [
+        ("PutQueue", ""),
+        ("PauseQueue", "a deploy"),
+        ("PutQueue", ""),
+        ("ResumeQueue", "deployed"),
+    ]
+
+
+@pytest.mark.guarantee("X8")
+async def test_another_tenants_queue_is_neither_paused_nor_resumed(desk: Desk) -> None:
+    await desk.put_queue(tenant="globex")
+    with pytest.raises(ResourceNotFound):
+        await desk.pause()
+    await desk.pause(tenant="globex")
+    with pytest.raises(ResourceNotFound):
+        await desk.resume()
+    assert (await desk.rows.one("queues"))["paused_at"] is not None

@@ -52,6 +52,15 @@ async def test_what_was_declared_is_read_and_listed(floor: Floor) -> None:
     assert bare == queue()
 
 
+async def test_a_paused_queue_says_since_when(floor: Floor) -> None:
+    async with stub(floor) as service:
+        made = await service.PutQueue(pb.PutQueueRequest(queue=queue()))
+        paused = await service.PauseQueue(pb.PauseQueueRequest(name="slow", reason="a deploy"))
+        resumed = await service.ResumeQueue(pb.ResumeQueueRequest(name="slow"))
+    shown = [each.queue.HasField("paused_at") for each in (made, paused, resumed)]
+    assert shown == [False, True, False]
+
+
 async def test_a_preview_shows_no_queue(floor: Floor) -> None:
     async with stub(floor) as service:
         request = pb.PutQueueRequest(queue=queue(), validate_only=True)

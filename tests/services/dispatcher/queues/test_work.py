@@ -3,7 +3,7 @@
 import pytest
 
 from tests.rows import Rows
-from tests.services.dispatcher.desk import LEASE_MS, Desk, failed
+from tests.services.dispatcher.desk import LEASE_MS, Desk, failed, fence_of
 
 LISTED_MS = (5_000, 25_000)
 
@@ -84,3 +84,30 @@ async def test_another_tenants_queue_of_the_same_name_changes_nothing(desk: Desk
     assert grant.lease_ms == LEASE_MS
     await desk.settle(await desk.running(attempts=2), failed())
     assert await waits_s(desk.rows) == pytest.approx(desk.settings.retry_delay_ms / 1000, abs=1)
+
+
+async def test_nothing_of_a_paused_queue_is_granted_until_it_is_resumed(desk: Desk) -> None:
+    await desk.put_queue()
+    held = await desk.ready()
+    stream = await desk.stream()
+    [grant] = await desk.grant(stream)
+    await desk.pause()
+    waits, other = await desk.ready(), await desk.ready(queue="slow")
+    grants = await desk.grant(queues=["reviews", "slow"])
+    assert [each.intent.intent_id for each in grants] == [other.intent_id]
+    assert await desk.place(waits) == "open ready"
+    [renewed] = await desk.dispatching.renew("acme", [fence_of(grant, holder=stream.session_id)])
+    assert renewed.refusal is None
+    assert (await desk.lease(held))["state"] == "running"
+    await desk.resume()
+    [grant] = await desk.grant()
+    assert grant.intent.intent_id == waits.intent_id
+
+
+@pytest.mark.guarantee("X8")
+async def test_a_pause_is_for_one_tenant(desk: Desk) -> None:
+    await desk.put_queue()
+    await desk.put_queue(tenant="globex")
+    await desk.pause(tenant="globex")
+    await desk.ready()
+    assert len(await desk.grant()) == 1
