@@ -18,6 +18,11 @@ TENANT = "acme"
 
 FILL = (
     """
+    INSERT INTO queues (tenant, name, retries_max, retry_delays_ms, lease_ms, paused_at)
+    SELECT 'acme', 'q' || g, 1, '{1}', 60000, clock_timestamp()
+    FROM generate_series(1, {rows}) AS g
+    """,
+    """
     INSERT INTO api_keys (key_id, tenant, label, scopes, secret_sha256, created_by, rotated_from)
     SELECT 'key' || g, 'acme', 'worker', '{work}', sha256(''), 'tests', 'old' || g
     FROM generate_series(1, {rows}) AS g

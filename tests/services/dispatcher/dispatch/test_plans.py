@@ -21,6 +21,7 @@ from services.dispatcher.dispatch import (
 from services.dispatcher.housekeeping import heads_store
 from services.dispatcher.housekeeping import store as housekeeping
 from services.dispatcher.intents import store as intents
+from services.dispatcher.queues import store as queues
 from shared.database import Statement
 from tests.database_server import DatabaseServer
 from tests.flood import flood, touched
@@ -53,6 +54,22 @@ TENANT = {"tenant": "acme"}
 
 STATEMENTS: dict[str, tuple[Statement, dict[str, Any]]] = {
     "bands": (ready_store._BANDS, {**TENANT, "queues": ["reviews", "other"]}),
+    "rules of queues": (queues._RULES, {**TENANT, "names": [f"q{number}" for number in IDS]}),
+    "take leases": (
+        leases_store._TAKE_LEASES,
+        {
+            **OF_GENERATION,
+            "holder": "h",
+            "session_id": None,
+            "grant_id": "g",
+            "epochs_seen": listed(1),
+            "intent_ids": IDS,
+            "queues": listed("reviews"),
+            "priorities": listed(0),
+            "attempts": listed(1),
+            "leases_ms": listed(60_000),
+        },
+    ),
     "pick": (
         ready_store._PICK,
         {**PLACES, "queue": "reviews", "priority": 1, "limit": ASKED},
