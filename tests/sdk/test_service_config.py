@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fencepost.channel import SERVICES, service_config
 from fencepost.common.v1 import server_info_pb2
-from fencepost.dispatcher.v1 import checkpoints_pb2, intents_pb2, work_pb2
+from fencepost.dispatcher.v1 import checkpoints_pb2, intents_pb2, queues_pb2, work_pb2
 from fencepost.ingress.v1 import endpoints_pb2, ingress_pb2
 from fencepost.publisher.v1 import connections_pb2, ledger_pb2, publish_pb2
 from fencepost.watchdog.v1 import access_pb2, watchdog_pb2
@@ -18,6 +18,7 @@ from fencepost.watchdog.v1 import access_pb2, watchdog_pb2
 REPOSITORY = Path(__file__).parents[2]
 FILES = (
     *(server_info_pb2, ingress_pb2, endpoints_pb2, work_pb2, intents_pb2, checkpoints_pb2),
+    queues_pb2,
     *(ledger_pb2, publish_pb2, connections_pb2, watchdog_pb2, access_pb2),
 )
 
