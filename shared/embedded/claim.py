@@ -34,7 +34,8 @@ def claimed(folder: DataFolder) -> Iterator[int]:
     """Holds the folder's lock, whose descriptor is given: PostgreSQL inherits it.
 
     So the folder stays locked for as long as any of its processes lives, whoever started it.
-    Raises FolderInUseError, FolderForeignError, FolderNotWritableError, DiskFullError.
+    Raises FolderInUseError, FolderForeignError, FolderIsFileError, FolderNotWritableError,
+    DiskFullError.
     """
     with disk_faults_named(folder):
         make_folder(folder)

@@ -16,6 +16,9 @@ from shared.embedded.errors import (
     FolderForeignError,
     MajorVersionDiffersError,
     PasswordFileBrokenError,
+    PasswordNotReplacedError,
+    PostmasterFileBrokenError,
+    VersionFileBrokenError,
 )
 from shared.embedded.folder import (
     DataFolder,
@@ -25,6 +28,7 @@ from shared.embedded.folder import (
     rename_durably,
     write_private,
 )
+from shared.embedded.occupants import read_postmaster_file
 from shared.embedded.programs import command_line, run
 
 OWNER = "fencepost_owner"
@@ -47,13 +51,15 @@ CHANGE_PASSWORD = f"ALTER ROLE {OWNER} PASSWORD '{{password}}'\n"
 def prepare_cluster(folder: DataFolder, binaries: Binaries, *, lock: int) -> str:
     """Makes the cluster if there is none and gives the owner's password.
 
-    Raises MajorVersionDiffersError, FolderForeignError, PasswordFileBrokenError,
+    Raises MajorVersionDiffersError, FolderForeignError, VersionFileBrokenError,
+    PostmasterFileBrokenError, PasswordFileBrokenError, PasswordNotReplacedError,
     ClusterNotMadeError, DiskFullError or FolderNotWritableError.
     """
     with disk_faults_named(folder):
         if not folder.cluster.exists():
             return make_cluster(folder, binaries, lock=lock)
         require_same_major(folder, binaries)
+        require_whole_postmaster_file(folder)
         if not folder.password_file.exists():
             return replace_password(folder, binaries, lock=lock)
         return read_password(folder)
@@ -140,13 +146,18 @@ def finish(
 
 
 def require_same_major(folder: DataFolder, binaries: Binaries) -> None:
-    """Raises MajorVersionDiffersError, or FolderForeignError when there is no version to read."""
+    """Raises MajorVersionDiffersError, or without a version that could be read:
+
+    FolderForeignError where it has no file, VersionFileBrokenError where it names none.
+    """
     version_file = folder.cluster / "PG_VERSION"
     if not version_file.exists():
         raise FolderForeignError(
             folder.path, f"has no {version_file.relative_to(folder.path)} in it"
         )
-    made_by = version_file.read_text().strip()
+    made_by = version_file.read_text(errors="replace").strip()
+    if not re.fullmatch(r"[0-9.]+", made_by):
+        raise VersionFileBrokenError(version_file)
     if made_by != str(binaries.major_version):
         raise MajorVersionDiffersError(
             folder.path,
@@ -156,11 +167,21 @@ def require_same_major(folder: DataFolder, binaries: Binaries) -> None:
         )
 
 
+def require_whole_postmaster_file(folder: DataFolder) -> None:
+    """Raises PostmasterFileBrokenError when there is a postmaster.pid that names no process."""
+    postmaster_file = folder.cluster / "postmaster.pid"
+    if postmaster_file.exists() and read_postmaster_file(folder.cluster) is None:
+        raise PostmasterFileBrokenError(postmaster_file)
+
+
 def replace_password(folder: DataFolder, binaries: Binaries, *, lock: int) -> str:
-    """Gives the owner a new password after its file was lost."""
+    """Gives the owner a new password after its file was lost; raises PasswordNotReplacedError."""
     password = secrets.token_urlsafe(24)
     statements = CHANGE_PASSWORD.format(password=password)
-    run_single_user(statements, folder.cluster, folder, binaries, lock=lock)
+    try:
+        run_single_user(statements, folder.cluster, folder, binaries, lock=lock)
+    except ClusterNotMadeError as error:
+        raise PasswordNotReplacedError(error.program, error.said) from error
     write_password(folder, password)
     return password
 

@@ -92,6 +92,16 @@ class FolderForeignError(EmbeddedPostgresError):
         )
 
 
+class FolderIsFileError(EmbeddedPostgresError):
+    """The data folder is no folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"The data folder {folder} is a file, or lies below one, which is left untouched: "
+            "choose another data folder, or move that file away."
+        )
+
+
 class FolderNotWritableError(EmbeddedPostgresError):
     """The data folder cannot be written."""
 
@@ -124,6 +134,37 @@ class PasswordFileBrokenError(EmbeddedPostgresError):
         )
 
 
+class PasswordNotReplacedError(EmbeddedPostgresError):
+    """The owner's password file was lost, and PostgreSQL did not take a new password."""
+
+    def __init__(self, program: str, said: str) -> None:
+        super().__init__(
+            "The password file was lost and the database's owner could not be given a new password "
+            f"(the data stays); mend what {program} names and start again: {said}"
+        )
+
+
+class PostmasterFileBrokenError(EmbeddedPostgresError):
+    """The file by which PostgreSQL knows that it runs names no process, and it would not start."""
+
+    def __init__(self, postmaster_file: Path) -> None:
+        super().__init__(
+            f"The file {postmaster_file} is empty or broken, and PostgreSQL does not start beside "
+            "it: see that no PostgreSQL runs in that folder, delete it and start again (the data "
+            "stays)."
+        )
+
+
+class VersionFileBrokenError(EmbeddedPostgresError):
+    """The file that tells which PostgreSQL made the data folder tells nothing."""
+
+    def __init__(self, version_file: Path) -> None:
+        super().__init__(
+            f"The file {version_file} names no version of PostgreSQL, so the folder is left "
+            "untouched: put the data folder back from a backup, or choose an empty or a new folder."
+        )
+
+
 class MajorVersionDiffersError(EmbeddedPostgresError):
     """The data folder was made by another major version of PostgreSQL."""
 
@@ -149,6 +190,8 @@ class ClusterNotMadeError(EmbeddedPostgresError):
     """The programs that make a new database ended with an error nobody foresaw."""
 
     def __init__(self, program: str, said: str) -> None:
+        self.program = program
+        self.said = said
         super().__init__(
             f"A new database could not be made; mend what {program} names and start again: {said}"
         )

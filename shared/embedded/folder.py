@@ -12,6 +12,7 @@ from shared.embedded.errors import (
     DiskFullError,
     EmbeddedPostgresError,
     FolderForeignError,
+    FolderIsFileError,
     FolderNotWritableError,
 )
 
@@ -92,8 +93,14 @@ def last_lines(said: str) -> str:
 
 
 def make_folder(folder: DataFolder) -> None:
-    """Makes the folder if need be; raises FolderForeignError if it holds something not ours."""
-    folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Makes the folder if need be.
+
+    Raises FolderIsFileError, or FolderForeignError if it holds something not ours.
+    """
+    try:
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FolderIsFileError(folder.path) from error
     if folder.lock_file.exists():
         return
     if (folder.path / "PG_VERSION").exists():

@@ -83,12 +83,12 @@ def parent_of(process_id: int) -> int | None:
 
 
 def read_postmaster_file(cluster: Path) -> PostmasterFile | None:
-    """What postmaster.pid says, or None while there is none."""
+    """What postmaster.pid says, or None while there is none or it names no process."""
     try:
-        lines = (cluster / "postmaster.pid").read_text().splitlines()
+        lines = (cluster / "postmaster.pid").read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return None
-    if not lines or not lines[0].strip().isdigit():
+    if not lines or not lines[0].strip().isdecimal():
         return None
     status = lines[7].strip() if len(lines) > 7 else ""
     return PostmasterFile(int(lines[0]), Phase(status) if status in set(Phase) else None)

@@ -18,6 +18,9 @@ from shared.embedded.errors import (
     FolderForeignError,
     MajorVersionDiffersError,
     PasswordFileBrokenError,
+    PasswordNotReplacedError,
+    PostmasterFileBrokenError,
+    VersionFileBrokenError,
 )
 from shared.embedded.folder import DataFolder
 
@@ -149,6 +152,37 @@ def test_a_password_file_that_was_cut_off_says_how_to_go_on(
     assert ask(database.url, "SELECT 1") == (1,)
 
 
+def test_a_password_that_cannot_be_replaced_is_no_new_database(
+    tmp_path: Path, data_folder: Path
+) -> None:
+    (data_folder / "pgpass").unlink()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "postgres").write_text("#!/bin/sh\necho the moon is too close; exit 3\n")
+    (programs / "postgres").chmod(0o755)
+    binaries = Binaries(programs, find_binaries().major_version)
+    with pytest.raises(PasswordNotReplacedError, match=r"postgres names .*the moon is too close"):
+        EmbeddedPostgres(data_folder, binaries=binaries).start()
+    assert not (data_folder / "pgpass").exists()
+
+
+@pytest.mark.parametrize("password_lost", [False, True])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", "\u00b2\n".encode(), b"moon\n"])
+def test_a_broken_postmaster_file_is_named(
+    database: EmbeddedPostgres, data_folder: Path, content: bytes, password_lost: bool
+) -> None:
+    postmaster_file = data_folder / "cluster" / "postmaster.pid"
+    postmaster_file.write_bytes(content)
+    if password_lost:
+        database.password_file.unlink()
+    with pytest.raises(PostmasterFileBrokenError, match="delete it and start again") as caught:
+        database.start()
+    assert str(postmaster_file) in str(caught.value)
+    postmaster_file.unlink()
+    database.start()
+    assert ask(database.url, "SELECT 1") == (1,)
+
+
 def test_what_a_cut_off_first_start_left_is_cleared(data_folder: Path) -> None:
     (data_folder / "cluster").rename(data_folder / "cluster.unfinished")
     (data_folder / "pgpass").rename(data_folder / "pgpass.draft")
@@ -166,6 +200,15 @@ def test_a_folder_of_another_major_version_says_how_to_go_on(data_folder: Path) 
     assert "was made by PostgreSQL 12" in sentence
     assert f"are PostgreSQL {find_binaries().major_version}" in sentence
     assert "pg_dump or pg_upgrade" in sentence
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", b"moon\n"])
+def test_a_broken_version_file_is_named(data_folder: Path, content: bytes) -> None:
+    version_file = data_folder / "cluster" / "PG_VERSION"
+    version_file.write_bytes(content)
+    with pytest.raises(VersionFileBrokenError, match="back from a backup") as caught:
+        EmbeddedPostgres(data_folder).start()
+    assert str(version_file) in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.embedded import EmbeddedPostgres, folder
-from shared.embedded.errors import DiskFullError, FolderNotWritableError
+from shared.embedded.errors import DiskFullError, FolderIsFileError, FolderNotWritableError
 from shared.embedded.folder import DataFolder, disk_fault_in, disk_faults_named
 from tests.shared.embedded.processes import python
 
@@ -90,8 +90,9 @@ def test_a_read_only_folder_is_named(tmp_path: Path, made_folder: Path, read_onl
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(FolderNotWritableError, match="choose another data folder"):
+        with pytest.raises(FolderIsFileError, match="is a file, or lies below one") as caught:
             EmbeddedPostgres(path).start()
+        assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
