@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.data_files import file_faults_named, make_folder
 from shared.embedded.folder import LOG_LIMIT_BYTES, last_lines
 from shared.embedded.programs import lifeline
 from shared.schema.grants import Service
@@ -80,6 +81,7 @@ def start_service(
     """Starts a service with this environment and no other; call it from the main thread.
 
     The process gets SIGINT, which drains it, when the thread that started it has died.
+    Raises SuiteError when the log file cannot be opened.
     """
     output = _open_log(log_file) if log_file else None
     log_start_bytes = os.fstat(output).st_size if output is not None else 0
@@ -101,10 +103,11 @@ def start_service(
 
 
 def _open_log(path: Path) -> int:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size > LOG_LIMIT_BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    make_folder(path.parent)
+    with file_faults_named(path):
+        if path.exists() and path.stat().st_size > LOG_LIMIT_BYTES:
+            path.replace(path.with_name(f"{path.name}.1"))
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 def _tail(path: Path, start_bytes: int) -> str:

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -12,16 +11,21 @@ from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
 from services.bootstrap import bootstrap
+from services.data_files import (
+    SuiteError,
+    first_keys_text,
+    make_folder,
+    roles_key,
+    sealing_keys,
+)
 from services.first_keys import digests, first_keys, read_text
 from services.handover import FileHandover, OutputExistsError
 from services.processes import Running, start_service
 from services.surroundings import SEALING, choose_addresses, environment_of, reserved_ports
 from shared.embedded import EmbeddedPostgres
-from shared.embedded.folder import write_private
 from shared.schema.grants import SERVICES, Service
 from shared.schema.migrate import migrate
 from shared.schema.roles import passwords_in, url_as
-from shared.sealing import new_key_line
 
 READY_TIMEOUT_S = 60.0
 POLL_S = 0.02
@@ -29,10 +33,6 @@ WATCH_PERIOD_S = 0.5
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 Logs = Literal["files", "here"]
-
-
-class SuiteError(Exception):
-    """The suite cannot start, or a part of it has ended; the text says which and why."""
 
 
 class Suite:
@@ -134,7 +134,7 @@ class Suite:
             threading.Event().wait(WATCH_PERIOD_S)
 
     def _start(self, parts: ExitStack) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._folder)
         if self._free_ports:
             ports = parts.enter_context(reserved_ports())
             self.addresses = choose_addresses(self._environment, ports=ports)
@@ -163,10 +163,7 @@ class Suite:
 
     def _password(self, service: Service) -> str:
         """The same at each start, so that services of an earlier one are not locked out."""
-        file = self._folder / "roles.key"
-        if not file.exists():
-            write_private(file, secrets.token_hex(32))
-        key = bytes.fromhex(file.read_text())
+        key = roles_key(self._folder / "roles.key")
         return hmac.new(key, service.encode(), hashlib.sha256).hexdigest()
 
     def _make_keys(self) -> None:
@@ -176,7 +173,7 @@ class Suite:
             outcome = bootstrap(url, tenant=self.tenant, handover=handover)
         except OutputExistsError as exists:
             raise SuiteError(self._foreign_keys()) from exists
-        text = self.keys_file.read_text() if self.keys_file.exists() else ""
+        text = first_keys_text(self.keys_file)
         if not digests(text).items() <= outcome.stored.items():
             raise SuiteError(self._foreign_keys())
         self._credentials = read_text(text)
@@ -189,9 +186,11 @@ class Suite:
 
     def _missing_keys(self) -> list[str]:
         """Variables of the services' own keys that nobody has set."""
-        given = {name for name, value in self._environment.items() if value}
         needed = [key.variable for key in first_keys(self.tenant) if key.label in SERVICES]
-        return [v for v in needed if v not in self._credentials and not given & {v, f"{v}_FILE"}]
+        return [v for v in needed if v not in self._credentials and not self._is_given(v)]
+
+    def _is_given(self, variable: str) -> bool:
+        return any(self._environment.get(f"{variable}{end}") for end in ("", "_FILE"))
 
     def _foreign_keys(self) -> str:
         return (
@@ -215,12 +214,9 @@ class Suite:
 
     def _sealing_keys(self, service: Service) -> str | None:
         """Made once: without them the secrets that are stored open to nobody."""
-        if service not in SEALING:
+        if service not in SEALING or self._is_given(f"{service.upper()}_SEALING_KEYS"):
             return None
-        file = self._folder / f"{service}-sealing.keys"
-        if not file.exists():
-            write_private(file, f"{new_key_line()}\n")
-        return file.read_text()
+        return sealing_keys(self._folder / f"{service}-sealing.keys")
 
     def _stop_service(self, running: Running) -> None:
         if self._hurried:
@@ -248,3 +244,6 @@ class Suite:
                     f"see http://{self.addresses.admin[min(waiting)]}/readyz and the logs."
                 )
             threading.Event().wait(POLL_S)
+
+
+__all__ = ["Suite", "SuiteError"]

@@ -111,6 +111,30 @@ def test_roles_that_others_use_are_not_given_new_passwords(owner_url: str, tmp_p
         pass
 
 
+def refused(data_folder: str) -> str:
+    """What the launcher says on stderr of a data folder that cannot be."""
+    done = subprocess.run(
+        [sys.executable, "-m", "services", "--data-folder", data_folder],
+        env={"PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
+def test_a_data_folder_that_cannot_be_made_is_told_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    for folder in (str(file), "/proc/fencepost"):
+        said = refused(folder)
+        assert said.startswith(f"{folder} ")
+        assert said.endswith("choose another data folder.\n")
+        assert said.count("\n") == 1
+
+
 @pytest.fixture
 def make_keys(
     owner_url: str, service_urls: dict[Service, str], tmp_path: Path
@@ -156,6 +180,16 @@ def test_keys_of_another_database_are_told_apart(
     with pytest.raises(SuiteError, match=r"Not all keys in .* are of this database"):
         make_keys({})
     assert (tmp_path / "keys.env").read_text() == kept
+
+
+def test_a_keys_file_that_is_no_text_is_named(
+    make_keys: Callable[[Mapping[str, str]], Suite], tmp_path: Path
+) -> None:
+    make_keys({})
+    (tmp_path / "keys.env").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(SuiteError, match="is not UTF-8 text: put the file back from a backup"):
+        make_keys({})
 
 
 @pytest.mark.parametrize(
