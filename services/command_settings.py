@@ -1,6 +1,6 @@
 """What the one-shot commands are told, by the same variables that the services read."""
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -75,6 +75,9 @@ class ServiceUrls(CommandSettings):
 
 class MigrateSettings(ServiceUrls):
     """The owner's URL, and the services' own, whose passwords their roles get."""
+
+    own_prefix: ClassVar[str] = "MIGRATE_"
+    """Variables that begin so are its own: one that it does not know is refused."""
 
     database_url: Annotated[DatabaseUrl, OWN] = Field(description=OWNER_URL)
     migrate_lock_timeout_ms: Annotated[int, OWN] = Field(

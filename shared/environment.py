@@ -191,13 +191,15 @@ def _is_common(settings_class: type[BaseSettings], name: str) -> bool:
 
 
 def _unknown(settings_class: type[BaseSettings], environment: Mapping[str, str]) -> Iterator[str]:
-    prefix = settings_class.model_config.get("env_prefix", "")
+    of_service = settings_class.model_config.get("env_prefix", "")
+    prefix: str = of_service or getattr(settings_class, "own_prefix", "")
     if not prefix:
         # Its variables cannot be told from everybody else's.
         return
+    refused = (prefix, COMMON_PREFIX) if of_service else (prefix,)
     known = [v for name in settings_class.model_fields for v in variables(settings_class, name)]
     for variable in sorted(environment):
-        if not variable.startswith((prefix, COMMON_PREFIX)) or variable in known:
+        if not variable.startswith(refused) or variable in known:
             continue
         if variable in OTHERS or SERVICE_LINK.fullmatch(f"{variable}={environment[variable]}"):
             continue

@@ -77,6 +77,20 @@ def test_nothing_is_done_without_the_owners_url_or_with_a_stranger_for_a_service
     assert run("--check", DATABASE_URL=empty_url).returncode == 3
 
 
+def test_a_misspelt_limit_is_refused_before_anything_is_done(empty_url: str) -> None:
+    misspelt = run(DATABASE_URL=empty_url, MIGRATE_LOCK_TIMEOUT="5")
+
+    assert misspelt.returncode == 2
+    assert (
+        "MIGRATE_LOCK_TIMEOUT: no such setting; did you mean MIGRATE_LOCK_TIMEOUT_MS?"
+        in misspelt.stderr
+    )
+    # Of a Service in Kubernetes, and what services read of the same file of variables.
+    others = {"MIGRATE_SERVICE_HOST": "10.0.0.1", "FENCEPOST_LOG_LEVEL": "info"}
+    known = {"MIGRATE_LOCK_TIMEOUT_MS": "500"}
+    assert run("--check", DATABASE_URL=empty_url, **known, **others).returncode == 3
+
+
 def test_a_refusal_is_one_sentence_without_the_password(empty_url: str) -> None:
     wrong = url_of(empty_url, password="not-this-one")
 
