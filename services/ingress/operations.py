@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from fencepost.errors import (
@@ -30,6 +30,7 @@ from services.ingress import (
 from services.ingress.body_rules import MalformedError, check_word, is_storable, read_document
 from services.ingress.deliveries_store import DeliveryRow
 from services.ingress.intake.items import Item
+from services.ingress.kept_refusals import KeptRefusals
 from services.ingress.large_bodies import apart
 from services.ingress.list_operations import Page
 from services.ingress.list_store import DeliveryFilter
@@ -63,6 +64,7 @@ class Intake:
     database: Database
     settings: IngressSettings
     wake: Callable[[str], None]
+    kept: KeptRefusals = field(default_factory=KeptRefusals)
 
     async def submit(self, submissions: Sequence[Submission]) -> list[SubmissionOutcome]:
         """Takes a caller's deliveries in, as `take` does, and counts the outcomes."""
@@ -83,11 +85,15 @@ class Intake:
         return [next(taken) if isinstance(each, Item) else each for each in read]
 
     async def keep_refused(self, submission: Submission, refusal: Refusal) -> None:
-        """Records an authentic delivery that was refused, for operators, as it came (I8).
+        """Records an authentic delivery that was refused, for operators, as it came (I4, I8).
 
-        It takes no delivery id, so that the same one may still be taken in.
+        It takes no delivery id, so that the same one may still be taken in. The same body that is
+        refused for the same is recorded once an hour.
         """
+        if self.kept.has(submission, refusal):
+            return
         await self.database.run(lambda tx: refused_operations.keep(tx, submission, refusal))
+        self.kept.add(submission, refusal)
         DELIVERIES.labels(submission.endpoint.name, DeliveryOutcome.REFUSED.value).inc()
 
     async def seconds_since(self, at_s: int) -> float:
@@ -123,13 +129,13 @@ class Intake:
     async def _take_in(self, items: Sequence[Item]) -> list[SubmissionOutcome]:
         """Takes a list in; where the database refuses one item, its neighbours go without it.
 
-        At most two transactions an item. The only item of a list raises what refused it.
+        At most two transactions an item.
         """
         try:
             return await self._commit(items)
         except ROW_REFUSED as error:
             if len(items) == 1:
-                raise
+                return [_unstorable(error)]
             log.warning("a list is taken in by halves: one item was refused", why=_why(error))
         middle = len(items) // 2
         return [*await self._half(items[:middle]), *await self._half(items[middle:])]
@@ -137,10 +143,6 @@ class Intake:
     async def _half(self, items: Sequence[Item]) -> Sequence[SubmissionOutcome]:
         try:
             return await self._take_in(items)
-        except ROW_REFUSED as error:
-            error_id = secrets.token_hex(ERROR_ID_BYTES)
-            log.error("a delivery was refused by the database", error_id=error_id, why=_why(error))
-            return [Internal(error_id=error_id)]
         except Refusal as refusal:
             return [refusal] * len(items)
 
@@ -193,6 +195,12 @@ def _count(submissions: Sequence[Submission], outcomes: Sequence[SubmissionOutco
             tell_refused(name, outcome.reason, str(outcome))
     for labels, times in taken.items():
         DELIVERIES.labels(*labels).inc(times)
+
+
+def _unstorable(error: Exception) -> Internal:
+    error_id = secrets.token_hex(ERROR_ID_BYTES)
+    log.error("a delivery was refused by the database", error_id=error_id, why=_why(error))
+    return Internal(error_id=error_id)
 
 
 def _why(error: Exception) -> str:

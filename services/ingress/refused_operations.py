@@ -1,4 +1,4 @@
-"""Keeps an authentic delivery that was refused, where its forge cannot be told so."""
+"""Keeps an authentic delivery that was refused, as it came."""
 
 import hashlib
 

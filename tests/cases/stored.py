@@ -16,6 +16,15 @@ def projection(door: Door, delivery_id: str) -> dict[str, Any]:
     return dict(found)
 
 
+def refusals(door: Door, delivery_id: str) -> list[tuple[Any, ...]]:
+    """Reason, field and raw body of each delivery of this id that was refused."""
+    return door.owner.execute(
+        "SELECT reason, projection->>'field', body FROM fencepost.deliveries"
+        " WHERE delivery_id = %s AND outcome = 'refused' ORDER BY delivery_seq",
+        [delivery_id],
+    ).fetchall()
+
+
 def intents(door: Door) -> int:
     """How much work there is in all."""
     return door.written()["intents"]
@@ -23,5 +32,7 @@ def intents(door: Door) -> int:
 
 def _deliveries(door: Door, delivery_id: str) -> list[tuple[Any, ...]]:
     return door.owner.execute(
-        "SELECT body, projection FROM fencepost.deliveries WHERE delivery_id = %s", [delivery_id]
+        "SELECT body, projection FROM fencepost.deliveries"
+        " WHERE delivery_id = %s ORDER BY delivery_seq",
+        [delivery_id],
     ).fetchall()

@@ -4,7 +4,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from tests.cases.stored import bodies, projection
+from tests.cases.stored import bodies, projection, refusals
 from tests.services.ingress.pulls import pull
 from tests.services.ingress.webhooks.posting import Door, signed
 
@@ -36,4 +36,4 @@ def test_what_is_no_such_form_is_refused_for_its_own_reason(github: Door, name: 
     answer = github.post(body, signed(body, x_github_delivery=name, content_type=FORM))
     assert (answer.status_code, answer.json()["field"]) == (400, field)
     assert sentence in answer.json()["message"]
-    assert bodies(github, name) == []
+    assert refusals(github, name) == [("FIELD_INVALID", field, body)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cases.stored import bodies
+from tests.cases.stored import bodies, refusals
 from tests.database_server import DatabaseServer, as_service
 from tests.services.ingress.pulls import pull
 from tests.services.ingress.served import served
@@ -39,8 +39,10 @@ def test_a_delivery_that_was_processed_makes_no_second_review(
         with ThreadPoolExecutor(AT_ONCE) as crowd:
             assert list(crowd.map(lambda _: post(door), range(AT_ONCE))) == [again] * AT_ONCE
         assert post(door, OTHER_BODY) == (409, "DELIVERY_CONFLICT", "")
-        assert door.written() == written
-        assert bodies(door, ID) == [BODY]
+        assert door.written() == written | {"deliveries": written["deliveries"] + 1}
+        assert bodies(door, ID) == [BODY, OTHER_BODY]
+        assert refusals(door, ID) == [("DELIVERY_CONFLICT", "", OTHER_BODY)]
+        assert post(door) == again
 
 
 @pytest.mark.guarantee("I1")

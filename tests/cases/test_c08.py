@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stored import bodies, projection
+from tests.cases.stored import bodies, projection, refusals
 from tests.services.ingress.pulls import pull
 from tests.services.ingress.webhooks.posting import Door, signed
 
@@ -53,9 +53,11 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_json_is_refused_by_name(github: Door, name: str) -> None:
     body, before = REFUSED[name], github.written()
-    answer = github.post(body, signed(body, x_github_delivery="refused"))
+    delivery_id = name.replace(" ", "-")
+    answer = github.post(body, signed(body, x_github_delivery=delivery_id))
     assert (answer.status_code, answer.json()["field"]) == (400, "body")
-    assert github.written() == before
+    assert refusals(github, delivery_id) == [("FIELD_INVALID", "body", body)]
+    assert github.written() == before | {"deliveries": before["deliveries"] + 1}
 
 
 @pytest.mark.guarantee("I10")

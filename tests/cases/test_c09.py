@@ -108,4 +108,4 @@ def test_a_compressed_body_is_refused_by_name_and_never_unpacked(large: Door) ->
         headers = signed(bomb, content_encoding=encoding)
         answer = large.post(bomb, headers)
         assert (answer.status_code, answer.json()["field"]) == (400, "content-encoding")
-    assert large.written() == written
+    assert large.written() == written | {"deliveries": written["deliveries"] + 1}

@@ -133,6 +133,8 @@ def _answer(refusal: FencepostError) -> Answer | None:
             return Answer.CONFLICT
         case BodyTooLarge():
             return Answer.TOO_LARGE
+        case Internal():
+            return Answer.FAULT
         case SchemaMismatch():
             return Answer.AWAY
         case _:

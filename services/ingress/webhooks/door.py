@@ -173,7 +173,7 @@ class WebhookDoor:
     async def _take_in(
         self, request: Request, endpoint: Endpoint, forge: Forge
     ) -> SubmissionOutcome:
-        """What became of it; where its forge is not told of a refusal, that is kept first."""
+        """What became of it; a refusal that will not pass is recorded first."""
         check = forge.check(request.headers, endpoint.secrets)
         if not forge.proves_body and not check.passed():
             raise NotAuthenticError
@@ -183,7 +183,7 @@ class WebhookDoor:
                 await apart(body, lambda: check.update(body))
                 await self._believe(check)
                 outcome = too_large or await self._submit(request, endpoint, forge, body)
-                if isinstance(outcome, Refusal) and forge.keeps_refused:
+                if isinstance(outcome, Refusal) and not outcome.retriable:
                     claimed = claimed_envelope(forge, request.headers, body)
                     refused = _submission(endpoint, forge, claimed, body)
                     await self._in_time(self._intake.keep_refused(refused, outcome))
@@ -192,18 +192,19 @@ class WebhookDoor:
     async def _read(
         self, request: Request, endpoint: Endpoint, check: Check, held: HeldBytes
     ) -> tuple[bytes, BodyTooLarge | None]:
-        keeps_refused = FORGES[endpoint.forge, endpoint.proof].keeps_refused
+        reads_to_end = FORGES[endpoint.forge, endpoint.proof].reads_to_end
         try:
             body = await read_body(
                 request,
                 held,
                 self._senders,
                 limit_bytes=endpoint.body_limit_bytes,
-                pass_on=check.update if keeps_refused else None,
+                pass_on=check.update if reads_to_end else None,
             )
         except BodyTooLarge as refusal:
-            if not keeps_refused:
+            if not reads_to_end:
                 raise
+            tell_refused(endpoint.name, refusal.reason, str(refusal))
             return b"", refusal
         return body, None
 
@@ -223,6 +224,7 @@ class WebhookDoor:
         try:
             envelope = read_envelope(forge, request.headers, body)
         except FieldInvalid as refusal:
+            tell_refused(endpoint.name, refusal.reason, str(refusal))
             return refusal
         is_large = len(body) > self._settings.large_body_bytes
         return await self._in_time(

@@ -21,6 +21,7 @@ class Answer(StrEnum):
     TOO_LARGE = "too-large"
     TOO_SLOW = "too-slow"
     AWAY = "away"
+    FAULT = "fault"
 
 
 TELLING_STATUSES: Mapping[Answer, int] = MappingProxyType(
@@ -34,6 +35,7 @@ TELLING_STATUSES: Mapping[Answer, int] = MappingProxyType(
         Answer.TOO_LARGE: 413,
         Answer.TOO_SLOW: 408,
         Answer.AWAY: 503,
+        Answer.FAULT: 500,
     }
 )
 """For forges that only show the status to people and go on sending whatever it is."""
@@ -58,10 +60,11 @@ class Forge:
     """Headers, in lower case, the one trusted proof of who sent it (I5), and the table.
 
     `proof` tells a sender in a sentence what would have been believed; `event_named` makes the
-    event's name of its header. `keeps_refused` says that an authentic webhook which is refused is
-    recorded, as its sender is not told. Where the forge need not give its deliveries an id, by not
-    `ids_itself`, the body's digest is one. `proves_id` says that the proof covers the id; without
-    `proves_body` the proof needs no body, so it is judged before that is read.
+    event's name of its header. `reads_to_end` says that a body over the limit is read to its end
+    all the same, to tell whether it is authentic: its sender must not see that it is refused. Where
+    the forge need not give its deliveries an id, by not `ids_itself`, the body's digest is one.
+    `proves_id` says that the proof covers the id; without `proves_body` the proof needs no body, so
+    it is judged before that is read.
     """
 
     proof: str
@@ -70,7 +73,7 @@ class Forge:
     check: Callable[[Headers, Sequence[bytes]], Check]
     statuses: Mapping[Answer, int]
     event_named: Callable[[str], str] = str
-    keeps_refused: bool = False
+    reads_to_end: bool = False
     ids_itself: bool = True
     proves_id: bool = False
     proves_body: bool = True

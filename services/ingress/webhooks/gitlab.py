@@ -1,7 +1,7 @@
 """GitLab's envelope: a token, or a signature whose MAC holds an id and a time, as registered (I5).
 
 GitLab switches a hook off that is answered 4xx, so 401 and 404, both before anything is believed,
-are the only ones. An authentic hook that is refused is recorded and answered 200 (I8).
+are the only ones. An authentic hook that is refused is answered 200 once it is recorded (I8).
 """
 
 import base64
@@ -28,6 +28,7 @@ STATUSES: Mapping[Answer, int] = MappingProxyType(
         Answer.CONFLICT: 200,
         Answer.TOO_LARGE: 200,
         Answer.TOO_SLOW: 503,
+        Answer.FAULT: 200,
     }
 )
 
@@ -97,7 +98,7 @@ BY_TOKEN = Forge(
     check=TokenCheck,
     statuses=STATUSES,
     event_named=event_named,
-    keeps_refused=True,
+    reads_to_end=True,
     ids_itself=False,
     proves_body=False,
 )
@@ -109,6 +110,6 @@ BY_SIGNATURE = Forge(
     check=SignedCheck,
     statuses=STATUSES,
     event_named=event_named,
-    keeps_refused=True,
+    reads_to_end=True,
     proves_id=True,
 )

@@ -31,8 +31,8 @@ from shared.schema.states import (
 SHOWN_MAX = 5
 STATUS = "fencepost status"
 NOT_RECORDED = (
-    "What was refused is recorded only for GitLab: another forge's own list of deliveries shows "
-    "the answer it got."
+    "What is not authentic is not recorded, nor what is too large unless it is GitLab's: the "
+    "forge's own list of deliveries shows the answer it got."
 )
 
 UNTIL_THEN = "; if that worker is dead, the work waits until then (DISPATCHER_LEASE_MS)"

@@ -53,6 +53,7 @@ def test_a_forge_that_must_not_see_refusals_is_told_to_come_again_or_nothing() -
             FieldInvalid(violations=[("action", "is missing")]),
             DeliveryConflict(endpoint="merges", delivery_id="d-1"),
             BodyTooLarge(limit_bytes=5),
+            Internal(error_id="e-1"),
         )
     }
     assert statuses == {200}

@@ -6,6 +6,7 @@ It switches a hook off that is answered 4xx, so an authentic one that cannot be 
 
 import gzip
 import hashlib
+import itertools
 import json
 import socket
 from collections.abc import Iterator
@@ -73,12 +74,15 @@ def test_a_command_that_no_route_takes_is_ignored(hook: GitLab) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (200, "no-route")
 
 
+_numbers = itertools.count(500)
+
+
 @dataclass(frozen=True)
 class Odd:
     """An authentic hook that cannot be taken in."""
 
     where: str
-    body: bytes = field(default_factory=merge)
+    body: bytes = field(default_factory=lambda: with_number(next(_numbers), merge()))
     headers: dict[str, Change] = field(default_factory=dict)
 
 
@@ -112,13 +116,13 @@ def test_what_cannot_be_taken_in_is_answered_200_and_kept(hook: GitLab, name: st
 
 def test_a_refused_id_may_still_be_taken_in(hook: GitLab) -> None:
     body = with_number(30, merge())
-    assert hook.post(b"not json", "mended").json()["reason"] == "FIELD_INVALID"
+    assert hook.post(b"half of it", "mended").json()["reason"] == "FIELD_INVALID"
     assert hook.post(body, "mended").status_code == 202
-    assert hook.post(b"not json", "mended").json()["reason"] == "FIELD_INVALID"
+    assert hook.post(b"half of it", "mended").json()["reason"] == "FIELD_INVALID"
     again = hook.post(body, "mended").json()
     assert (again["matched"], len(again["intents"])) == ("delivery-id", 1)
     outcomes = [outcome for outcome, *_ in hook.stored("mended")]
-    assert outcomes == ["refused", "accepted", "refused"]
+    assert outcomes == ["refused", "accepted"], "the same refusal is recorded once an hour"
 
 
 @pytest.mark.guarantee("I4", "I8")
@@ -132,6 +136,18 @@ def test_a_conflict_is_answered_200_and_kept_beside_the_first(hook: GitLab) -> N
         ("refused", "DELIVERY_CONFLICT", other, ""),
     ]
     assert hook.post(first, "conflict").json()["matched"] == "delivery-id"
+
+
+@pytest.mark.guarantee("I8")
+def test_what_the_database_refuses_is_answered_200_and_kept(hook: GitLab) -> None:
+    hook.door.owner.execute(
+        "ALTER TABLE fencepost.deliveries ADD CONSTRAINT poison CHECK (number <> 666)"
+    )
+    body = with_number(666, merge())
+    for _ in range(2):
+        answer = hook.post(body, "poison")
+        assert (answer.status_code, answer.json()["reason"]) == (200, "INTERNAL")
+    assert hook.stored("poison") == [("refused", "INTERNAL", body, "")]
 
 
 @pytest.mark.guarantee("I8", "I10")
