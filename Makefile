@@ -30,7 +30,7 @@ test: $(DEVELOPMENT) ## every test that needs no container engine and no browser
 	@$(BIN)/python -m pytest $(WORKERS)
 
 fuzz: $(DEVELOPMENT) ## ingress against odd input, FUZZ_EXAMPLES of it (20,000 unless said)
-	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -n auto tests/services/ingress -m fuzz
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -n auto --dist worksteal tests/services/ingress -m fuzz
 
 lint: $(DEVELOPMENT) ## style, types, import contracts, proto lint and breaking, fresh stubs and locks
 	$(BIN)/ruff check .

@@ -13,17 +13,34 @@ from services.ingress.operations import Intake
 from services.ingress.settings import IngressSettings
 from services.ingress.submissions import SubmissionOutcome, Taken
 from shared.database import Database
+from shared.schema.grants import GRANTS
 from tests.rows import Row, Rows
 from tests.services.ingress.pulls import endpoint_of, submission
 
-INTAKE_TABLES = (
-    "delivery_markers",
-    "deliveries",
-    "change_requests",
-    "change_request_heads",
-    "intents",
-    "ready",
+WRITTEN_TABLES = tuple(
+    dict.fromkeys(
+        grant.table for grant in GRANTS if grant.service == "ingress" and grant.verb != "SELECT"
+    )
 )
+"""Every table that ingress may write."""
+
+INTAKE_TABLES = tuple(
+    table for table in WRITTEN_TABLES if table not in ("endpoints", "endpoint_secrets")
+)
+"""Those that what comes in may change: all but the endpoints'."""
+
+ONE_EACH = dict.fromkeys(
+    (
+        "delivery_markers",
+        "deliveries",
+        "change_requests",
+        "change_request_heads",
+        "intents",
+        "ready",
+    ),
+    1,
+)
+"""What one pull request leaves."""
 
 
 @dataclass(frozen=True)

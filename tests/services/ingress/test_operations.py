@@ -8,7 +8,7 @@ from services.ingress.submissions import Match, Taken
 from shared.keys import Key
 from shared.metrics import REGISTRY
 from shared.schema.states import DeliveryOutcome
-from tests.services.ingress.desk import INTAKE_TABLES, Desk
+from tests.services.ingress.desk import ONE_EACH, Desk
 from tests.services.ingress.pulls import (
     HEAD,
     NUMBER,
@@ -65,7 +65,7 @@ async def test_a_real_delivery_becomes_work(desk: Desk) -> None:
     change_request = await desk.rows.one("change_requests")
     assert (change_request["head_sha"], change_request["url"]) == (HEAD, URL)
     assert desk.woken == ["reviews"]
-    assert await desk.written() == dict.fromkeys(INTAKE_TABLES, 1)
+    assert await desk.written() == ONE_EACH
 
 
 @pytest.mark.guarantee("I1")

@@ -54,7 +54,7 @@ def is_sound(asks: WorkAsked) -> bool:
 
 @pytest.mark.guarantee("X4")
 @pytest.mark.parametrize("kind", READERS)
-@patient(1 / 8)
+@patient(1 / 8, few=125)
 @given(data=st.data())
 def test_one_field_may_hold_anything(kind: str, data: st.DataObject) -> None:
     event, document = data.draw(changed_cases(kind, READ_VALUES))
@@ -63,7 +63,7 @@ def test_one_field_may_hold_anything(kind: str, data: st.DataObject) -> None:
 
 @pytest.mark.guarantee("X4")
 @pytest.mark.parametrize("kind", READERS)
-@patient(1 / 8)
+@patient(1 / 8, few=125)
 @given(event=st.sampled_from(EVENTS), document=documents(READ_VALUES))
 def test_a_document_may_be_anything(kind: str, event: str, document: dict[str, object]) -> None:
     assert is_read_or_refused_by_name(lambda: READERS[kind](event, document))

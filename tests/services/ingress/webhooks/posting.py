@@ -11,7 +11,7 @@ from psycopg import sql
 
 from services.ingress.endpoints.model import Endpoint
 from tests.database_server import DatabaseServer, as_service
-from tests.services.ingress.desk import INTAKE_TABLES
+from tests.services.ingress.desk import WRITTEN_TABLES
 from tests.services.ingress.pulls import ENDPOINT, SECRET
 from tests.services.ingress.registered import register
 from tests.services.ingress.served import Served, served
@@ -36,9 +36,9 @@ class Door:
     owner_url: str
 
     def written(self) -> dict[str, int]:
-        """How many rows each table of intake has."""
+        """How many rows each table has that ingress may write."""
         counts = {}
-        for table in INTAKE_TABLES:
+        for table in WRITTEN_TABLES:
             query = sql.SQL("SELECT count(*) FROM fencepost.{}").format(sql.Identifier(table))
             row = self.owner.execute(query).fetchone()
             assert row is not None
