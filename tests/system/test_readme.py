@@ -85,6 +85,22 @@ def init_of_the_readme(suite: Suite, forge: ScriptedForge, folder: Path, repo: s
     return told.out
 
 
+def test_what_it_asks_is_answered(suite: Suite, tmp_path: Path) -> None:
+    [block] = [block for block in BLOCKS if "fencepost status" in block]
+    commands = re.findall(r"^\$ fencepost (.+)$", block, re.MULTILINE)
+    (tmp_path / ".fencepost").symlink_to(suite.keys_file.parent)
+    shell = Shell(
+        tmp_path,
+        {
+            "FENCEPOST_INGRESS": suite.addresses.grpc["ingress"],
+            "FENCEPOST_WATCHDOG": suite.addresses.grpc["watchdog"],
+        },
+    )
+    told = {line: shell.run_in_terminal(*shlex.split(line, comments=True)) for line in commands}
+    assert [answer for answer in told.values() if answer.code != 0] == []
+    assert len(told) == 4
+
+
 def deliver(body: bytes, *, to: str, secret: str) -> None:
     """Posts a pull request as GitHub does."""
     signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import typer
 
-from fencepost.cli.connection import Connection
+from fencepost import metadata
+from fencepost.cli.connection import TENANT_NAMES, Connection
 from fencepost.cli.output import plain
 from fencepost.environment import CERTIFICATE_FILE
 
@@ -77,7 +78,8 @@ def _sentence(connection: Connection, error: "FencepostError") -> str:
     where = ""
     if code == "UNAUTHENTICATED":
         where = f" (The key was read from {connection.key_source}.)"
-    return f"{error.reason or code}: {error.message}{where}"
+    message = error.message.replace(metadata.TENANT, TENANT_NAMES)
+    return f"{error.reason or code}: {message}{where}"
 
 
 def _may_need_a_certificate(connection: Connection) -> str:

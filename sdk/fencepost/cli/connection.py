@@ -19,6 +19,7 @@ from fencepost.environment import (
     DEFAULT_ADDRESSES,
     INGRESS,
     PUBLISHER,
+    TENANT,
     WATCHDOG,
     tls_files_of,
 )
@@ -31,6 +32,7 @@ ADDRESSES: Final = {
     PUBLISHER: options.PublisherAddress,
 }
 OPERATOR_API_KEY: Final = "OPERATOR_API_KEY"
+TENANT_NAMES: Final = f"--tenant or {TENANT}"
 CHECKOUT_KEYS: Final = Path(".fencepost/keys.env")
 KEY_FILE_BYTES_MAX = 64 * 1024
 EXIT_USAGE = 2
@@ -39,6 +41,7 @@ NO_KEY = f"""\
 No API key. Set {API_KEY}, or {API_KEY_FILE} to a file that holds it; or run this in a checkout
 where `make run` has made {CHECKOUT_KEYS}."""
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CREDENTIAL = re.compile(r"fp_[a-z0-9]+_[A-Za-z0-9]+")
 
 
@@ -68,6 +71,7 @@ def connected(variable: str) -> Callable[[Callable[..., None]], Callable[..., No
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
+            _require_text(given)
             chosen = {each.name: given.pop(each.name) for each in shared}
             command(connection=_connection(variable, **chosen), **given)
 
@@ -88,6 +92,20 @@ def usage_error(sentence: str) -> NoReturn:
     """Ends the command with exit code 2."""
     typer.echo(sentence, err=True)
     raise typer.Exit(EXIT_USAGE)
+
+
+def _require_text(given: dict[str, Any]) -> None:
+    """A byte that is no UTF-8 comes as a surrogate, which no message can hold."""
+    for name, value in given.items():
+        for text in value if isinstance(value, list) else [value]:
+            if name != "tenant" and isinstance(text, str) and _SURROGATE.search(text):
+                usage_error(f"What {name} says is no text (UTF-8): {text!a}.")
+
+
+def _tenant(tenant: str | None) -> str | None:
+    if tenant and not (tenant.isascii() and tenant.isprintable()):
+        usage_error(f"{TENANT_NAMES}: a tenant is ASCII, not {tenant!a}.")
+    return tenant or None
 
 
 def _parameters(variable: str) -> list[Parameter]:
@@ -133,7 +151,7 @@ def _connection(
         address=_address(address or DEFAULT_ADDRESSES[variable]),
         api_key=api_key,
         key_source=key_source,
-        tenant=tenant or None,
+        tenant=_tenant(tenant),
         tls=_tls(ca=ca_file, certificate=certificate_file, key=certificate_key_file),
         plaintext=plaintext,
         as_json=as_json,

@@ -1,10 +1,12 @@
 """`fencepost init`: from nothing to an endpoint that takes webhooks in and a way to answer them."""
 
 import os
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -37,6 +39,9 @@ PAGES: Final = {
     "forgejo": "https://{host}/{repo}/settings/hooks/forgejo/new",
     "gitea": "https://{host}/{repo}/settings/hooks/gitea/new",
 }
+REPO: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+GITLAB_REPO: Final = re.compile(r"[\w.-]+(/[\w.-]+)+", re.ASCII)
+URL_LETTERS: Final = re.compile(r"[!-~]+")
 SECRET_BYTES: Final = 32
 FILE: Final = """\
 [[endpoint]]
@@ -117,18 +122,21 @@ def init(
         name=name,
         door=ask("--door", door, "Address of the webhook door", "http://127.0.0.1:7100"),
     )
+    _require_forms(plan, base_url)
     made = _make_files(plan)
     [request] = _only(declared(plan.file), plan)
-    [answer] = call(connection, lambda channel: put(channel, [request], validate_only=False))
+    [checked] = call(connection, lambda channel: put(channel, [request], validate_only=True))
     wish = Wish(
-        tenant=answer.endpoint.tenant,
+        tenant=checked.endpoint.tenant,
         forge=forge,
         host=plan.host,
         repo=plan.repo,
         base_url=base_url,
         token_file=token_file,
     )
+    # First the connection: its publisher may refuse it, and no call checks it beforehand.
     way = make(to_publisher(connection, publisher), wish)
+    [answer] = call(connection, lambda channel: put(channel, [request], validate_only=False))
     proof = output.word_of("proof", request.endpoint.proof)
     url = plan.door.rstrip("/") + answer.endpoint.webhook_path
     tried = deliver(url, forge=forge, proof=proof, secret=request.secret)
@@ -168,6 +176,26 @@ class _Asker:
         if not self.may_ask:
             return default or usage_error(f"Nobody can be asked here: say {option}.")
         return str(typer.prompt(question, default=default))
+
+
+def _require_forms(plan: Plan, base_url: str | None) -> None:
+    """Ends with a usage error, before anything is made, where a form cannot be right."""
+    for option, url in (("--door", plan.door), ("--base-url", base_url)):
+        if url is not None and not _is_http(url):
+            usage_error(f"{option} must be http://HOST or https://HOST, not {url!a}.")
+    nested = plan.forge is ForgeName.GITLAB
+    if not (GITLAB_REPO if nested else REPO).fullmatch(plan.repo):
+        form = "GROUP/…/NAME" if nested else "OWNER/NAME"
+        usage_error(f"--repo must be {form}, not {plan.repo!a}.")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and is_whole and URL_LETTERS.fullmatch(url) is not None
 
 
 def _make_files(plan: Plan) -> list[Path]:

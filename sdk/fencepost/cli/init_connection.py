@@ -4,6 +4,7 @@ import sys
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -105,7 +106,7 @@ def read_repo(forge: ForgeName, base_url: str, repo: str, token: str) -> ForgeRe
             status = int(answer.status)
     except urllib.error.HTTPError as refused:
         status = refused.code
-    except OSError as error:
+    except (OSError, HTTPException, ValueError) as error:
         return ForgeRead(
             status=0, sentence=f"From here {base_url} does not answer ({error}): is it right?"
         )

@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Final
 from uuid import uuid4
 
@@ -47,7 +48,7 @@ def deliver(url: str, *, forge: str, proof: str, secret: str) -> Answer:
             return Answer(status=answer.status, said=_said(answer.read(ANSWER_BYTES_MAX)))
     except urllib.error.HTTPError as refused:
         return Answer(status=refused.code, said=_said(refused.read(ANSWER_BYTES_MAX)))
-    except OSError as error:
+    except (OSError, HTTPException, ValueError) as error:
         return Answer(status=0, said={"message": str(error)})
 
 

@@ -192,6 +192,9 @@ def _make(
         if error.code.name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
             hint = f"To learn whether a key was made, repeat with --request-id {request_id}"
         end_refused(connection, error, hint=hint)
+    except BaseException:
+        place.give_up()
+        raise
     try:
         place.give(answer.credential)
     except OSError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.cli.calls import call
-from fencepost.cli.connection import Connection, connected
+from fencepost.cli.connection import Connection, connected, usage_error
 from fencepost.cli.output import console, linked, moment_of, plain, show_json, stamp
 from fencepost.environment import WATCHDOG
 
@@ -39,6 +39,8 @@ def timeline(
     ] = False,
 ) -> None:
     """Asks the watchdog for a story."""
+    if not subject.strip():
+        usage_error("DELIVERY_ID|URL is empty.")
     answer = call(connection, lambda channel: _ask(channel, subject))
     if connection.as_json:
         show_json(_as_json(answer))

@@ -179,6 +179,24 @@ def test_wrong_usage_is_said_and_ends_with_2(
     assert "hunter2" not in told.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("status", "--tenant", "é", "--json"), "--tenant or FENCEPOST_TENANT: a tenant is ASCII"),
+        (("status", "--tenant", "\udcff"), "--tenant or FENCEPOST_TENANT: a tenant is ASCII"),
+        (("timeline", "\udcff"), "is no text (UTF-8)"),
+        (("submit", "-", "--endpoint", "e", "--event", "\udcff"), "is no text (UTF-8)"),
+        (("timeline", ""), "DELIVERY_ID|URL is empty"),
+    ],
+)
+def test_words_that_cannot_be_sent_are_wrong_usage(
+    bare: Bare, arguments: tuple[str, ...], sentence: str
+) -> None:
+    told = bare(*arguments, FENCEPOST_API_KEY=A_KEY, FENCEPOST_WATCHDOG="127.0.0.1:9")
+    assert told.exit_code == 2, told
+    assert sentence in told.stderr
+
+
 def test_who_does_not_answer_ends_the_command_with_3(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"FENCEPOST_API_KEY": A_KEY, "FENCEPOST_WATCHDOG": "127.0.0.1:9"})
     told = shell.run("status", "--json")

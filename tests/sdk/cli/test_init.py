@@ -164,3 +164,41 @@ def test_a_door_that_nobody_opens_and_a_file_of_another_are_told(
     (cli.folder / "main.secret").write_text("a secret that was never declared")
     changed = cli.run("init", *options("github", ingress))
     assert (changed.code, "RotateEndpointSecret" in changed.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--door", "hooks.example.com"),
+        ("--door", "http://[::1"),
+        ("--base-url", "api.example"),
+        ("--repo", "a b"),
+        ("--repo", "é/ü"),
+        ("--repo", "gears"),
+        ("--repo", "octo/group/gears"),
+    ],
+)
+def test_a_form_that_cannot_be_is_refused_before_anything_is_made(
+    cli: Shell, ingress: ServedIngress, option: str, value: str
+) -> None:
+    told = cli.run("init", *options("github", ingress), option, value)
+    assert (told.code, told.err.startswith(f"{option} ")) == (2, True), told
+    assert list(cli.folder.iterdir()) == []
+
+
+def test_a_door_that_speaks_no_http_is_told(cli: Shell, ingress: ServedIngress) -> None:
+    door = f"http://{ingress.grpc}"
+    told = cli.run("init", "github", "--repo", "octo/gears", "--door", door)
+    assert (told.code, told.err) == (3, ""), told
+    assert "A signed test delivery got no answer: " in told.out
+
+
+def test_a_refused_connection_leaves_no_endpoint(cli: Shell, ingress: ServedIngress) -> None:
+    (cli.folder / "forge.token").write_text("ghp_a-token-of-nobody")
+    refused = cli.run(
+        "init", *options("github", ingress),
+        "--base-url", "http://api.example", "--token-file", "forge.token",
+    )  # fmt: skip
+    assert refused.code == 1, refused
+    listed = cli.run("endpoints", "list", "--json")
+    assert (listed.code, "webhooks/github" in listed.out) == (0, False), listed

@@ -91,6 +91,12 @@ async def test_a_refused_key_leaves_no_file(shell: Shell, rows: Rows, tenant: st
     assert not (shell.folder / "key").exists()
 
 
+def test_a_label_that_is_no_text_leaves_no_file(shell: Shell) -> None:
+    told = shell.run("keys", "create", "--label", "\udcff", "--scope", "work", "--output", "key")
+    assert (told.code, "is no text (UTF-8)" in told.err) == (2, True), told
+    assert not (shell.folder / "key").exists()
+
+
 def test_with_show_the_credential_stands_alone_on_standard_output(
     shell: Shell, tenant: str
 ) -> None:
